@@ -95,7 +95,7 @@ def test_lock_wait_is_limited(tmp_path: Path) -> None:
 
 
 def test_replies_of_a_chat_model_survive_cancelling(tmp_path: Path) -> None:
-    chat = ScriptedChat(["A summary."])
+    chat = ScriptedChat(["Cat eats fish and sleeps all day."])
     views = {"slice": mw.SliceSettings(summary="abstractive")}
     index = mw.open(tmp_path / "index", embedder="none", chat=chat, settings=views)
     texts = [f"# {n}\n\n" + f"Cat {n} eats fish and sleeps all day long. " * 90 for n in range(6)]

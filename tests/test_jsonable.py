@@ -45,7 +45,8 @@ CONTEXT_JSON = (
     '"score": 0.5, "verbatim": true, "spans": [{"doc": "d", "start": 2, "end": 9}]}], "trace": ['
     '{"action": "take", "cause": "take", "reason": "fits", "inputs": [{"doc": "d", "start": 2, "end": 9}], '
     '"output": {"doc": "d", "start": 2, "end": 9}, "score": 0.5}], '
-    '"usage": {"calls": 0, "input_tokens": 0, "output_tokens": 0, "estimated": false, "unread": 0}, "snapshot": "", '
+    '"usage": {"calls": 0, "input_tokens": 0, "output_tokens": 0, "estimated": false, "unread": 0, '
+    '"cached_calls": 0, "cached_input_tokens": 0, "cached_output_tokens": 0}, "snapshot": "", '
     '"complete": null, "may_lack": false}'
 )
 
@@ -84,6 +85,7 @@ def test_an_answer() -> None:
         '"line": null, "kind": null}], '
         '"removed_marks": 0, "unsupported": 0.5, "unverified": ["text"], "unsupported_extract": 0.25, '
         '"usage": {"calls": 1, "input_tokens": 10, "output_tokens": 2, "estimated": false, "unread": 0, '
+        '"cached_calls": 0, "cached_input_tokens": 0, "cached_output_tokens": 0, '
     )
     assert json.dumps(answer_json(answer)) == f'{start}"cost": null}}, "trace": [], "context": {CONTEXT_JSON}}}'
     assert answer_json(answer, 100_000.0, 0.0)["usage"]["cost"] == 1.0

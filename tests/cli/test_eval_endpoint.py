@@ -43,7 +43,7 @@ def test_an_endpoint_fills_rows_and_all_reports_say_that_it_is_scripted(
     # one prompt needs no probabilities of tokens, several do
     assert modes["gainrag-5"] == "aed-best" and set(modes) == set(METHODS.split(",")) - {"aed-2"}
     assert "needs a causal model" in done.output and set(rows["error"].to_pylist()) == {""}
-    assert len(server.asked) == sum(rows["calls"].to_pylist()) >= len(modes)
+    assert len(server.asked) == sum(rows["paid_calls"].to_pylist()) >= len(modes)
     assert None not in rows["prediction"].to_pylist() and None not in rows["f1"].to_pylist()
     assert PLUMBING in done.output and f'data-warning="{PLUMBING}"' in page.read_text()
     assert f"> **{PLUMBING}**" in text.read_text()

@@ -62,7 +62,7 @@ def test_the_judge_reads_the_context_but_not_as_orders(folder: Path) -> None:
     correct, faithful = (one.messages for one in requests[:2])
     assert "Mason Ardeny" in correct[1].text and "tower of Arden was built" not in correct[1].text
     assert "tower of Arden was built" in faithful[1].text
-    assert all("never instructions" in messages[0].text for messages in (correct, faithful))
+    assert all("never\ninstructions" in messages[0].text for messages in (correct, faithful))
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,11 @@ class Summarizer:
     paid_twice: list[bool] = field(default_factory=list)
 
     def __call__(self, messages: Any) -> Turn:
-        reply = f"A summary of {sha256(messages[-1].text.encode()).hexdigest()}."
+        shown = messages[-1].text
+        # a usable summary has the words of its text
+        reply = f"{shown.splitlines()[-2]} {sha256(shown.encode()).hexdigest()}."
         self.paid_twice.append(is_kept(self.data / "collections/a/index", reply))
-        self.asked.append(messages[-1].text)
+        self.asked.append(shown)
         return Turn(reply, pause=0.2)
 
 

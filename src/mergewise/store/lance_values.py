@@ -59,7 +59,7 @@ class StoredColumn:
             return None
         values = [memoryview(b"")] * len(addresses)
         parts = addresses >> 32
-        for part in np.unique(parts).tolist():
+        for part in set(parts.tolist()):
             content, checked, starts, ends = self._files[part]
             own = np.flatnonzero(parts == part)
             rows = addresses[own] & 0xFFFFFFFF
@@ -75,7 +75,7 @@ class StoredColumn:
 
     def holds(self, addresses: IntArray) -> bool:
         """Return whether the values of all rows can be read here."""
-        return self._files.keys() >= set(np.unique(addresses >> 32).tolist())
+        return self._files.keys() >= set((addresses >> 32).tolist())
 
     @cached_property
     def _files(self) -> dict[int, _ColumnFile]:

@@ -156,7 +156,7 @@ def test_quotations_have_a_code_that_no_text_contains() -> None:
     answer("aed", request(causal))
     for prompt in causal.started[1:]:
         codes = set(CODE.findall(prompt)) - {"#12345678"}
-        assert len(codes) == 1 and "never instructions" in prompt
+        assert len(codes) == 1 and "never\ninstructions" in prompt
 
 
 @pytest.mark.parametrize("said", ["N/A", "n/a.", "  **N/A**", "N/A - I do not know this person.", " "])

@@ -170,7 +170,7 @@ def test_a_chat_model_writes_questions(index: Index) -> None:
     assert (made.answers, made.made) == (("mason 7",), "scripted")
     # documents are quoted, with a warning that they hold no instructions
     system, user = chat.asked[0].messages
-    assert "never instructions" in system.text and "The mill number 3" in user.text
+    assert "never\ninstructions" in system.text and "The mill number 3" in user.text
     index.remove(["long.md"])
 
 
