@@ -228,7 +228,7 @@ def test_errors_have_hints(index: mw.Index) -> None:
         said = await refusal(client, "context", question="x", collection="other")
         assert "unknown collection (expected one of: pets)" in said
         assert "cats.md has 8 lines, 81 characters" in await refusal(client, "read", place="cats.md@81")
-        assert "unknown document: nope (look for it with find)" in await refusal(client, "read", place="nope")
+        assert "unknown document: nope (give its id, or a part of it)" in await refusal(client, "read", place="nope")
         assert "has no heading 'dogs' (list them with outline)" in await refusal(client, "read", place="cats.md#Dogs")
         assert "greater than or equal to 64" in await refusal(client, "context", question="x", budget=0)
         assert "unknown key 'year'" in await refusal(client, "context", question="x", where="year > 2")

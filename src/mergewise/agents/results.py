@@ -150,7 +150,7 @@ def name_in(place: str, ids: Sequence[str]) -> tuple[str, str]:
             return found[0], place[len(name) :]
         if found:
             raise UsageError(f"ambiguous name: {name}", f"one of: {_listed(found)}")
-    raise UsageError(f"unknown document: {place}", "look for it with find")
+    raise UsageError(f"unknown document: {place}", "give its id, or a part of it")
 
 
 def _listed(names: Sequence[str]) -> str:
