@@ -192,7 +192,8 @@ def test_old_versions_stay_only_for_their_readers(tmp_path: Path, shards: int | 
     index.add([document(4, 9)])
     parts = index.manifest.parts.items()
     folders = [(tmp_path / "index" / name, part) for name, part in parts]
-    assert [sweeping._contents(folder, part)[1] for folder, part in folders] == [[]] * len(folders)
+    # a searcher of a cluster may open an earlier state of shards later
+    assert any(sweeping._contents(folder, part)[1] for folder, part in folders) == (shards is not None)
     assert index.check() == []
 
 

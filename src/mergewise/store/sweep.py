@@ -86,10 +86,9 @@ class Leftover(NamedTuple):
 def sweep(directory: Path, manifest: Manifest, *, all_of_it: bool = False) -> int:
     """Delete unneeded files, and return the bytes that stay. The caller holds the writer's lock, and no change is in progress.
 
-    If a reader may use an earlier state, files that were needed within the last ten minutes stay, newest first, up to the size of
-    the index or `LEAST` bytes. With `all_of_it` none stay. A time in the future, after the clock was set back, counts as recent.
+    Files that were needed within the last ten minutes stay, newest first, up to the size of the index or `LEAST` bytes. With
+    `all_of_it` none stay. A time in the future, after the clock was set back, counts as recent.
     """
-    all_of_it = all_of_it or not is_read(directory, manifest)
     live, leftovers = _contents(directory, manifest)
     room, earliest = (0, float("inf")) if all_of_it else (max(live, LEAST), time() - KEPT)
     dropped = retained = 0

@@ -24,7 +24,7 @@ from mergewise.store.manifest import Manifest, ShardedManifest, check_plain, rea
 from mergewise.store.mapped import FOLDER
 from mergewise.store.places.place import ManifestState, PlaceSize, Stamp, Tag, WritingRight
 from mergewise.store.places.shard import ShardState
-from mergewise.store.sweep import Hold, bytes_within, drop_generations, sweep
+from mergewise.store.sweep import Hold, bytes_within, drop_generations, is_read, sweep
 
 if TYPE_CHECKING:
     from lancedb._lancedb import Table as LanceTable
@@ -252,11 +252,13 @@ class Folder:
     def clean(self, manifest: Manifest, *, all_of_it: bool = False, sure: bool = True) -> None:
         """Delete files that no state needs and no reader may be reading. `all_of_it` ignores readers.
 
+        Shards keep old files for ten minutes in any case, because a searcher of a cluster may open an earlier state later.
         Without `sure`, clean only if enough was written since the last time.
         """
         if sure or bytes_within(self.directory) > GROWN * self._swept + GROWN_BY:
             parts = manifest.parts.items()
-            self._swept = sum(sweep(self.directory / name, part, all_of_it=all_of_it) for name, part in parts)
+            alone = all_of_it or not (isinstance(manifest, ShardedManifest) or is_read(self.directory, manifest))
+            self._swept = sum(sweep(self.directory / name, part, all_of_it=alone) for name, part in parts)
             if isinstance(manifest, ShardedManifest) and manifest.generation > 1:
                 drop_generations(self.directory, manifest, all_of_it=all_of_it)
 
