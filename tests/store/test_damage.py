@@ -13,9 +13,8 @@ from tests.support import HashEmbedder
 import mergewise
 from mergewise.errors import CorruptIndex, StoreError, UsageError
 from mergewise.protocols import Embedder
-from mergewise.store import sweep
 from mergewise.store.damage import reading
-from mergewise.store.places import copy_index
+from mergewise.store.places import copy_index, folder
 from mergewise.store.places.folder import Folder
 from mergewise.types import Document
 
@@ -224,7 +223,7 @@ def test_a_document_with_unreadable_fields_is_named(tmp_path: Path) -> None:
 def test_a_damaged_old_version_stops_no_repair(
     tmp_path: Path, shards: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweep, "is_read", lambda *_: True)
+    monkeypatch.setattr(folder, "is_read", lambda *_: True)
     with mergewise.open(tmp_path / "index", embedder="none", shards=shards) as index:
         for number in range(4):
             index.add(document(number))

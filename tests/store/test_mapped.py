@@ -15,12 +15,13 @@ from tests.conftest import examples
 from tests.support import HashEmbedder, new_store, reader_of, rows_of
 
 from mergewise.designs import VIEWS
-from mergewise.store import mapped, sweep
+from mergewise.store import mapped
 from mergewise.store.lance import LanceStore
 from mergewise.store.lance_indexes import Upkeep
 from mergewise.store.manifest import write_manifest
 from mergewise.store.mapped import FOLDER, Mapped, MappedRows
 from mergewise.store.mapped_writer import SIMILAR, MappingWriter
+from mergewise.store.places import folder
 from mergewise.store.places.folder import Folder
 from mergewise.types import Document
 
@@ -210,7 +211,7 @@ def test_a_full_disk_only_costs_time(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_unnamed_files_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep, "is_read", lambda *_: True)
+    monkeypatch.setattr(folder, "is_read", lambda *_: True)
     store = filled(tmp_path)
     named = {file for raw in store.manifest.mapped.values() for file in Mapped.of(raw).files}
     assert {path.name for path in (tmp_path / FOLDER).iterdir()} > named
