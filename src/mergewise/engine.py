@@ -341,6 +341,10 @@ class Index:
         from mergewise.index.work import IndexingProgress
 
         given = load_embedder(embedder) if isinstance(embedder, str) else embedder and given_embedder(embedder)
+        if embedder is not None and given is None:
+            raise UsageError(
+                f"{embedder} is no embedder to change to", "index PATH... --embedder none makes a new index"
+            )
         if given is not None and given.spec != self.manifest.embedder:
             work = IndexingProgress(options.progress, options.cancel)
             work.begin(self.store.reader().sizes()[1])

@@ -111,3 +111,10 @@ def test_a_lost_manifest_is_restored_with_the_later_embedder(tmp_path: Path) -> 
     assert restore_manifest(tmp_path / "index", mw.VIEWS, 5)
     with mw.open(tmp_path / "index") as index:
         assert index.manifest.embedder == "minilm" and index.context("owl 3").text
+
+
+def test_no_embedder_is_no_other_embedder(index: mw.Index) -> None:
+    before = stored(index)
+    with pytest.raises(UsageError, match="no embedder"):
+        index.embed(embedder="none")
+    assert stored(index) == before

@@ -622,3 +622,22 @@ def test_a_later_state_is_never_replaced_by_an_earlier_one(tmp_path: Path) -> No
     place.know(later)
     place.know(ManifestState(EMPTY, BucketTag("a", 1, "i", 0)))
     assert place.known() == later.manifest
+
+
+class Wide(HashEmbedder):
+    spec, dimension = "wide", 160
+
+
+def test_a_change_of_embedder(url: str, proxy: Proxy, tmp_path: Path) -> None:
+    def opened(name: str, embedder: HashEmbedder) -> mergewise.Index:
+        return mergewise.open(url, embedder=embedder, storage=proxy.storage, cache=tmp_path / name, refresh="1h")
+
+    with opened("one", HashEmbedder()) as index:
+        index.add(documents(0, 12))
+        with opened("two", HashEmbedder()) as other:
+            before = other.context("cats 3", strategy="dense(k=2)").text
+            assert index.embed(embedder=Wide()).waiting == 0 and index.check() == []
+            # a reader of the old state
+            assert before and other.context("cats 3", strategy="dense(k=2)").text == before
+    with opened("three", Wide()) as again:
+        assert again.context("cats 3", strategy="dense(k=2)").text and again.manifest.dimension == 160
