@@ -4,7 +4,8 @@ python -m benchmarks.languages [--sets xquad-ru,fastapi-de] [--budgets 128,300,6
 python -m benchmarks.languages --beginnings 40,60,100,300     how many paragraphs are told by so many characters
 
 The sets `xquad-LL` (XQuAD, CC BY-SA 4.0) have the same articles and questions in each language. The others are questions over
-manuals, whose folders are in DIR: benchmarks/manuals/README.md says where to get them. Evidence counts as held if the context
+manuals, whose folders are in DIR: benchmarks/manuals/README.md says where to get them. `xquad-de>en` asks German questions over
+English articles, `fastapi-en` questions in five languages over an English manual. Evidence counts as held if the context
 contains the whole gold, by its position in the document: texts in scripts without spaces cannot be compared word by word. The
 shipped counter counts more tokens for other languages than for English. The budget `default` is a length of text.
 """
@@ -62,6 +63,7 @@ def main() -> None:
     parser.add_argument("--budgets", default="128,300,640")
     parser.add_argument("--split", default="test", choices=("dev", "test", "all"))
     parser.add_argument("--limit", type=int, default=100)
+    parser.add_argument("--embedder", default="minilm")
     parser.add_argument("--manuals", type=Path, help="folder with the manuals")
     parser.add_argument("--cache", type=Path, default=Path("weave.cache"))
     parser.add_argument("--cells", type=Path, default=Path(tempfile.gettempdir()) / "languages.jsonl")
@@ -75,14 +77,14 @@ def main() -> None:
     rows = []
     for name in options.sets.split(","):
         questions = sets.asked(name, options.split, options.limit)
-        with sets.opened(name, options.cache, options.manuals) as index:
+        with sets.opened(name, options.cache, options.manuals, options.embedder) as index:
             texts = {document.id: index.document(document.id).text for document in index.documents()}
             row = [name, str(len(questions))]
             for size in options.budgets.split(","):
                 budget = int(size) if size.isdigit() else size
                 found = [
                     cells(
-                        f"{name} {options.split} {options.limit} {spec} {budget}",
+                        f"{name} {options.embedder} {options.split} {options.limit} {spec} {budget}",
                         partial(measure, index, questions, texts, spec, budget),
                     )
                     for spec in strategies

@@ -4,10 +4,14 @@ squad, 2wiki, ...       the sets of `data/bench`
 xquad-de, ...           the sets of `data/languages`
 questions, hops         the questions over manuals in `benchmarks/manuals`
 fastapi-de, ...         its questions in other languages, over a folder of the same name in MANUALS
+xquad-de>en, ...        the German questions over the English articles
+fastapi-en              questions in five languages over the English manual
 """
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -24,14 +28,15 @@ from mergewise.types import Context, Span
 MARKS = " \n\t-*|#>`.,;:"  # characters that may be missing at the ends of a span
 
 
-def opened(name: str, cache: Path, corpora: Path | None = None) -> Index:
+def opened(name: str, cache: Path, corpora: Path | None = None, embedder: str = "minilm") -> Index:
     """Open the index of a question set in `cache`, building it if missing."""
     if name in ("questions", "hops"):
-        return manuals.opened(cache)
+        return manuals.opened(cache, embedder)
     if name in manuals.corpora():
         own = FOLDER.with_name(name) if corpora is None else corpora / name
-        return manuals.opened(cache, folder=own)
-    index = mergewise.open(cache / name)
+        return manuals.opened(cache, embedder, own)
+    name = _folder(name).name
+    index = mergewise.open(cache / f"{name}-{embedder}", embedder=embedder)
     index.add(load_question_set(_folder(name)).documents)
     return index
 
@@ -41,11 +46,16 @@ def asked(name: str, split: Split, limit: int | None = None) -> list[Asked]:
     if name in ("questions", "hops") or name in manuals.corpora():
         return [one for one in manuals.load(name, split) if one.answerable][:limit]
     questions = chosen_questions(load_question_set(_folder(name)), split, limit)
+    if ">" in name:
+        asked_in = {one.id: one.text for one in load_question_set(_folder(name.partition(">")[0])).questions}
+        questions = [replace(one, text=asked_in[one.id]) for one in questions if one.id in asked_in]
     half: Literal["tune", "report"] = "tune" if split == "dev" else "report"
     return [Asked(one, (tuple(one.evidence),), (), "", half) for one in questions if one.evidence]
 
 
 def _folder(name: str) -> Path:
+    """Return the folder of a set, of the documents if questions are in another language."""
+    name = re.sub("-.*>", "-", name)
     return (BENCH.with_name("languages") if name.startswith("xquad-") else bench_folder()) / name
 
 

@@ -18,6 +18,17 @@ def rows() -> list[Row]:
     return read_rows(QUESTIONS.with_name("languages.jsonl"))
 
 
+def test_questions_across_languages_have_their_gold_in_english(rows: list[Row]) -> None:
+    across = read_rows(QUESTIONS.with_name("across.jsonl"))
+    asked = {row["id"].removeprefix("fastapi-"): row for row in rows}
+    assert len({row["id"] for row in across}) == len(across) > 50
+    for row in across:
+        assert (row["question"], row["half"]) == (asked[row["id"]]["question"], asked[row["id"]]["half"]), row["id"]
+        [span] = row["evidence"]
+        assert row["corpus"] == "fastapi-en" and row["answers"] == [span["text"]], row["id"]
+        assert len(span["text"]) == span["end"] - span["start"], row["id"]
+
+
 def test_ids_and_questions_are_unique(rows: list[Row]) -> None:
     assert len({row["id"] for row in rows}) == len(rows) > 150
     assert len({" ".join(row["question"].casefold().split()) for row in rows}) == len(rows)

@@ -21,6 +21,7 @@ from mergewise.types import Context
 
 FOLDER = Path(__file__).parents[2] / "../shared/data/files/manuals"
 LANGUAGES = Path(__file__).with_name("languages.jsonl")
+ACROSS = Path(__file__).with_name("across.jsonl")
 SUFFIXES = (".md", ".rst", ".html")
 HALVES = {"dev": "tune", "test": "report"}
 
@@ -52,23 +53,26 @@ class Asked:
 
 
 def load(name: str, split: Split) -> list[Asked]:
-    """Load the questions of `questions` or `hops`, or of a corpus of `languages`, for the split `dev`, `test` or `all`."""
+    """Load the questions of `questions` or `hops`, or of a corpus of `languages` or `across`, for `dev`, `test` or `all`."""
     file = Path(__file__).with_name(f"{name}.jsonl")
-    lines = (file if file.is_file() else LANGUAGES).read_text(encoding="utf-8").splitlines()
-    asked = [_asked(row) for row in map(json.loads, lines) if row.get("corpus", name) == name]
+    rows = _rows(file) if file.is_file() else _rows(LANGUAGES) + _rows(ACROSS)
+    asked = [_asked(row) for row in rows if row.get("corpus", name) == name]
     return [one for one in asked if split == "all" or one.half == HALVES[split]]
 
 
 def corpora() -> list[str]:
-    """Return the names of the corpora of `languages`."""
-    rows = map(json.loads, LANGUAGES.read_text(encoding="utf-8").splitlines())
-    return list(dict.fromkeys(row["corpus"] for row in rows))
+    """Return the names of the corpora of `languages` and `across`."""
+    return list(dict.fromkeys(row["corpus"] for row in _rows(LANGUAGES) + _rows(ACROSS)))
+
+
+def _rows(file: Path) -> list[dict[str, Any]]:
+    return list(map(json.loads, file.read_text(encoding="utf-8").splitlines()))
 
 
 def load_adversarial(split: Split) -> list[dict[str, Any]]:
     """Load the rows of `adversarial` for a split: `question`, `answers` (none if adversarial), `kind`, `corpus`, `language`."""
-    lines = Path(__file__).with_name("adversarial.jsonl").read_text(encoding="utf-8").splitlines()
-    return [row for row in map(json.loads, lines) if split == "all" or row["half"] == HALVES[split]]
+    rows = _rows(LANGUAGES.with_name("adversarial.jsonl"))
+    return [row for row in rows if split == "all" or row["half"] == HALVES[split]]
 
 
 def opened_corpus(name: str, cache: Path, embedder: str) -> Index:

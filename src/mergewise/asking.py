@@ -22,7 +22,7 @@ from mergewise.query import AnswerQuery, Budget, Query
 from mergewise.ranges import SECONDS, Ceilings, number, short_repr
 from mergewise.retrieve.hybrid import HybridReader, ReaderArguments, SearchSettings, absent_names
 from mergewise.store.filters import condition_text
-from mergewise.text.languages import ENGLISH, neutral_lengths
+from mergewise.text.languages import ENGLISH, UNKNOWN, likely_language, neutral_lengths
 from mergewise.types import Answer, Cause, Context, Location, ReplyOptions, Span, Step, Usage, Where
 
 # A token counter that does not know a script counts its bytes. The budget grows at most by this factor.
@@ -207,11 +207,15 @@ def _assemble_context(question: str, query: Query, state: IndexState, reader: Hy
         reason = f"{waiting} leaves have no vectors yet: found only by words"
         step = Step("vectors", reason, cause=Cause.MISSING)
         context = replace(context, trace=(step, *context.trace))
+    held = [language for language in state.store.languages() if language != UNKNOWN]
+    if held and (own := likely_language(question)) not in (UNKNOWN, *held):
+        step = Step("languages", f"the question is in {own}, the documents are in {', '.join(sorted(held))}")
+        context = replace(context, trace=(step, *context.trace))
     if gaps := state.store.gaps:
         context = replace(context, trace=(Step("shards", gaps, cause=Cause.MISSING), *context.trace))
     check_time()
-    held, tokens, took = len(context.passages), context.tokens, 1000 * (perf_counter() - began)
-    log.info("context by %s: %d passages, %d of %d tokens, %.0f ms", query.strategy, held, tokens, budget, took)
+    passages, tokens, took = len(context.passages), context.tokens, 1000 * (perf_counter() - began)
+    log.info("context by %s: %d passages, %d of %d tokens, %.0f ms", query.strategy, passages, tokens, budget, took)
     return context
 
 

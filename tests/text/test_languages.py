@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import mergewise
 from mergewise.text.languages import (
     detect,
     document_language,
     language_code,
+    likely_language,
     question_languages,
     question_words,
     search_words,
@@ -147,6 +149,33 @@ def test_a_question_is_in_a_language_of_the_index() -> None:
     assert question_languages("湖在哪里", {"ja": 2, "en": 5}) == ("ja",)
     assert question_languages("Where is the lake?", {"ru": 2, "ar": 5}) == ("ar", "ru")
     assert question_languages("Where?", {}) == question_languages("Where?", {"und": 3}) == ()
+
+
+@pytest.mark.parametrize(
+    ("language", "question"),
+    [
+        ("en", "How do I add a header to the answer?"),
+        ("de", "Wie füge ich der Antwort eine Kopfzeile hinzu?"),
+        ("zh", "如何设置响应头"),
+        ("ja", "ヘッダーはどう付けますか"),
+        ("ko", "헤더를 어떻게 추가합니까"),
+        ("und", "fastapi 0.99.0"),
+        ("und", ""),
+    ],
+)
+def test_a_question_alone_tells_its_language_or_not(language: str, question: str) -> None:
+    assert likely_language(question) == language
+
+
+def test_the_trace_names_both_languages(tmp_path: Path) -> None:
+    index = mergewise.open(tmp_path, embedder="none")
+    index.add([Document("owl.md", "The owl eats mice, and it sleeps all day in the old tower of the town.")])
+
+    def named(question: str) -> list[str]:
+        return [step.reason for step in index.context(question).trace if step.action == "languages"]
+
+    assert named("Was frisst die Eule, und wo schläft sie?") == ["the question is in de, the documents are in en"]
+    assert named("What does the owl eat?") == named("owl") == []
 
 
 def test_words_are_stems_with_their_grams() -> None:

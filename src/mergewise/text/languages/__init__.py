@@ -9,6 +9,7 @@ from mergewise.text.languages.detection import (
     detect,
     document_language,
     language_code,
+    likely_language,
     question_languages,
     script_of,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "detect",
     "document_language",
     "language_code",
+    "likely_language",
     "neutral_lengths",
     "question_languages",
     "question_words",

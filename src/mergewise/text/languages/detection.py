@@ -128,6 +128,16 @@ def question_languages(question: str, among: Mapping[str, int]) -> tuple[str, ..
     return (ranked[0],) if first >= 1 and first >= 2 * second else tuple(sorted(same))
 
 
+def likely_language(question: str) -> str:
+    """Return the language that a question is in by its script and typical words, or `UNKNOWN` if they do not tell."""
+    script = main_script(question, latin=0.25)
+    same = [code for code, language in language_table().languages.items() if language.script == script]
+    scores = _scores(_words(question), same)
+    ranked = sorted(same, key=lambda language: -scores[language])
+    is_clear = len(same) == 1 or (same and scores[ranked[0]] >= max(1, 2 * scores[ranked[1]]))
+    return ranked[0] if is_clear else UNKNOWN
+
+
 def main_script(text: str, latin: float = 0.5) -> str:
     """Return the main script of a text's letters. Latin letters count less, since names and terms use them in all scripts."""
     found = Counter(str(match.lastgroup) for match in _letter().finditer(text))
@@ -175,10 +185,10 @@ def _words(text: str) -> list[str]:
     return [word.replace("’", "'") for word in _WORD.findall(text.lower())]
 
 
-def _scores(words: Iterable[str], among: Iterable[str]) -> dict[str, float]:
+def _scores(words: Iterable[str], among: Iterable[str]) -> defaultdict[str, float]:
     """Score each language by its typical words. A word that several languages share counts in equal parts."""
     typical = _typical(tuple(sorted(among)))
-    scores: dict[str, float] = defaultdict(float)
+    scores: defaultdict[str, float] = defaultdict(float)
     for word in words:
         for language in (known := typical.get(word, ())):
             scores[language] += 1 / len(known)
