@@ -47,8 +47,10 @@ def asked(name: str, split: Split, limit: int | None = None) -> list[Asked]:
         return [one for one in manuals.load(name, split) if one.answerable][:limit]
     questions = chosen_questions(load_question_set(_folder(name)), split, limit)
     if ">" in name:
-        asked_in = {one.id: one.text for one in load_question_set(_folder(name.partition(">")[0])).questions}
-        questions = [replace(one, text=asked_in[one.id]) for one in questions if one.id in asked_in]
+        others = load_question_set(_folder(name.partition(">")[0])).questions
+        # ids begin with the language
+        texts = {one.id.partition("-")[2]: one.text for one in others}
+        questions = [replace(one, text=texts[one.id.partition("-")[2]]) for one in questions]
     half: Literal["tune", "report"] = "tune" if split == "dev" else "report"
     return [Asked(one, (tuple(one.evidence),), (), "", half) for one in questions if one.evidence]
 

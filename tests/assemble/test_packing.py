@@ -97,11 +97,13 @@ class LiteralPacker:
         titles = {heading.split("›")[0] for heading in headings} - {heading.split("›")[0] for heading in self.headed}
         levels = [*titles, *(heading.split("›")[1] for heading in headings)]
         texts = [TEXT[start:end].strip() for (_, start, end), _ in new]
+        if self.last == "stop":
+            return sum(words_and_letters(texts))
         fresh = [(heading, run) for run, heading in new]
         pairs = [(one, other) for one in fresh for other in fresh]
         pairs += [pair for one in fresh for other in self.edges for pair in ((one, other), (other, one))]
         joints = len({(one, run[2]) for (one, run), two in pairs if one == two[0] and run[2] == two[1][1]})
-        gap, separator = (0, 0) if self.last == "stop" else words_and_letters([GAP, SEPARATOR])
+        gap, separator = words_and_letters([GAP, SEPARATOR])
         gaps = gap * (len(texts) - len(headings) - joints)
         breaks = separator * (len(headings) + joints - (not self.taken))
         return sum(words_and_letters([*["[9] ›\n"] * len(headings), *levels, *texts])) + gaps + breaks

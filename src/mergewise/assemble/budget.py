@@ -196,8 +196,8 @@ class Packer(Generic[P]):
         joints = len(starts & (stops | self._stops) | stops & self._starts)
         texts = candidate.texts
         if self._last == "stop":
-            # the text between candidates is counted once rendered
-            return self._tokens([*parts.values(), *texts]), parts.keys()
+            # headings and gaps are counted once rendered, so that no candidate is left that fits
+            return self._tokens(texts), parts.keys()
         cost = self._tokens([*parts.values(), *texts]) + self._gap * (len(texts) - lines - joints)
         return cost + self._separator * (lines + joints - (not self.taken)), parts.keys()
 

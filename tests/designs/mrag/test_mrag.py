@@ -287,6 +287,19 @@ def test_values_that_do_not_fit(last: str) -> None:
     check(contexts[last])
 
 
+@pytest.mark.parametrize("headings", ["on", "off"])
+@pytest.mark.parametrize("count", range(1, 6))
+def test_last_stop_leaves_no_value_that_fits_in_both_orders(headings: str, count: int) -> None:
+    parts = [f"### Street {n}\n\nThe tower {n} of Corin was built in {1510 + n} by Mason {n}y.\n\n" for n in range(8)]
+    town = Document("town", f"# The old town of Corin\n\n## Towers within the walls\n\n{''.join(parts)}", "Corin")
+    store, spec = memory_store([town], EMBEDDER, marker=SETTINGS), f"mrag(headings={headings}, last=stop"
+    whole = [ask(f"{spec}, k={count}, order={order})", 1000, store) for order in ("position", "similarity")]
+    held = len(notes(whole[0]))
+    for order in ("position", "similarity"):
+        fitting = ask(f"{spec}, order={order})", max(context.tokens for context in whole), store)
+        assert len(notes(fitting)) >= held
+
+
 def test_search_by_vectors_needs_vectors() -> None:
     store = memory_store(DOCUMENTS, None, marker=SETTINGS)
     with pytest.raises(UsageError, match="no vectors"):
