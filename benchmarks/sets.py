@@ -45,10 +45,12 @@ def asked(name: str, split: Split, limit: int | None = None) -> list[Asked]:
     """Return the questions of a set with their gold, at most `limit`."""
     if name in ("questions", "hops") or name in manuals.corpora():
         return [one for one in manuals.load(name, split) if one.answerable][:limit]
-    questions = chosen_questions(load_question_set(_folder(name)), split, limit)
-    if ">" in name:
+    question_set, is_across = load_question_set(_folder(name)), ">" in name
+    questions = chosen_questions(question_set, split, None if is_across else limit)
+    if is_across:
+        # questions about all articles, whose ids begin with the language
+        questions = questions[:: max(1, len(questions) // (limit or len(questions)))][:limit]
         others = load_question_set(_folder(name.partition(">")[0])).questions
-        # ids begin with the language
         texts = {one.id.partition("-")[2]: one.text for one in others}
         questions = [replace(one, text=texts[one.id.partition("-")[2]]) for one in questions]
     half: Literal["tune", "report"] = "tune" if split == "dev" else "report"
