@@ -59,10 +59,8 @@ def utility(
     embedder: EmbedderSetting = None,
     ray: Annotated[str | None, Setting("Ray cluster that labels: local, auto or HOST:PORT")] = None,
     gpus_per_worker: GPUsSetting = 0.0,
-    base: Annotated[
-        str, typer.Option("--base", help="Base model: cross-encoder:PATH, or minilm with a new head.")
-    ] = "minilm",
-    preset: Annotated[str, typer.Option(help="Training recipe: aed, paper or gainrag.")] = "aed",
+    base: Annotated[str, typer.Option("--base", help="Base model: cross-encoder:PATH.")] = "",
+    preset: Annotated[str, typer.Option(help="Training recipe: aed or paper.")] = "aed",
     config: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="TOML file of settings, such as passages, triplets, epochs and seed."),
@@ -70,10 +68,8 @@ def utility(
 ) -> None:
     """Train a utility predictor, which scores how much a text helps to answer. Needs the extra train and a causal model.
 
-    The predictor is a cross-encoder (AED-RAG, GainRAG). The causal model labels the questions. Without questions, training uses
-    the existing labels and needs no causal model. The preset paper is AED-RAG as published: two epochs, nothing held out, only
-    solvable questions. The preset gainrag uses no triplets, the best candidate and 15 random ones, two epochs, and only solvable
-    questions.
+    The predictor is a cross-encoder (AED-RAG). The causal model labels the questions. Without questions, training uses the
+    existing labels and needs no causal model. The preset paper is AED-RAG as published: two epochs, nothing held out.
     """
     from mergewise.extend import Example, LabelStore, check_base, check_packages, executors_of, train_utility
 
@@ -130,16 +126,15 @@ def _settings(preset: str, config: Path | None) -> tuple[LabelSettings, TrainSet
 
     if preset not in PRESETS:
         raise UsageError(f"unknown preset: {preset!r}", one_of(preset, PRESETS))
-    of_labels = {field.name for field in fields(LabelSettings)} - {"solved"}
+    of_labels = {field.name for field in fields(LabelSettings)}
     of_training = {field.name for field in fields(TrainSettings)}
-    loaded = {} if config is None else load_toml(config)
-    if unknown := loaded.keys() - of_labels - of_training:
+    chosen = {} if config is None else load_toml(config)
+    if unknown := chosen.keys() - of_labels - of_training:
         known = ", ".join(sorted(of_labels | of_training))
         raise UsageError(f"{config}: unknown settings: {', '.join(sorted(unknown))}", f"known settings: {known}")
-    chosen = {**({"triplets": 0} if preset == "gainrag" else {}), **loaded}
     training = replace(PRESETS[preset], **{name: chosen[name] for name in chosen.keys() & of_training})
     labels = {name: chosen[name] for name in chosen.keys() & of_labels}
-    return LabelSettings(**labels, solved=training.questions == "solved"), training
+    return LabelSettings(**labels), training
 
 
 def _label(
@@ -151,19 +146,13 @@ def _label(
     if model is None:
         raise UsageError("missing causal model for labels", "add --chat hf:PATH")
     with executors(1) as executor, progress("Labelling") as advance:
-        counts = label(LabelStore(folder), sources, model, settings, advance, _contains_gold, executor)
+        counts = label(LabelStore(folder), sources, model, settings, advance, executor)
     say(f"{counts.questions} questions labelled, in {folder}")
     window = f"the window of {model.spec} ({model.window} tokens)"
     if counts.cut:
         say_warning(f"{counts.cut} candidates exceed {window}: only their first sentences are labelled")
     if counts.left_out:
         say_warning(f"{counts.left_out} questions have no labels: they or a candidate exceed {window}")
-
-
-def _contains_gold(reply: str, golds: Sequence[str]) -> bool:
-    from mergewise.evaluate.answers import score_answer
-
-    return score_answer(reply, golds).contains_words == 1
 
 
 def label_source(index: Index, examples: Sequence[Example]) -> LabelSource:

@@ -1,4 +1,4 @@
-"""Eq. 7 to 9 against literal transcriptions of the formulas; the choice of candidates; the filter."""
+"""Eq. 7 to 9 against literal transcriptions of the formulas; the filter."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.designs.aed.training.distilling import CERTAIN, divergence, gains, step_candidates, teacher, teaches
+from mergewise.designs.aed.training.distilling import CERTAIN, divergence, gains, teacher, teaches
 
 PERPLEXITIES = st.lists(st.floats(1, 1e9), min_size=1, max_size=41)
 PAIRS = st.lists(st.tuples(st.floats(1, 1e6), st.floats(-30, 30)), min_size=1, max_size=41)
@@ -55,22 +55,3 @@ def test_the_filter() -> None:
     assert not teaches([1.0, 1.0, CERTAIN - 5e-11])
     assert teaches([1.0, 1.0 + 3e-10])
     assert not teaches([5.0]) and not teaches([])
-
-
-@given(PERPLEXITIES, st.integers(1, 40), st.integers(0, 40), st.integers(0, 5))
-def test_step_has_the_best_candidates_and_random_others(cppl: list[float], best: int, drawn: int, seed: int) -> None:
-    found = step_candidates(cppl, best, drawn, np.random.default_rng(seed))
-    assert found == sorted(set(found)) and len(found) == min(len(cppl), best + drawn)
-    left_out = [cppl[i] for i in range(len(cppl)) if i not in found]
-    assert not drawn or not left_out or sorted(cppl)[0] in [cppl[i] for i in found]
-    if not drawn and left_out:
-        assert max(cppl[i] for i in found) <= min(left_out)
-    assert found == step_candidates(cppl, best, drawn, np.random.default_rng(seed))
-
-
-def test_step_has_the_best_32_of_41_candidates_and_gainrag_draws_15() -> None:
-    cppl = list(np.random.default_rng(0).permutation(41) + 1.0)
-    assert sorted(cppl[i] for i in step_candidates(cppl, 32, 0, np.random.default_rng(0))) == list(range(1, 33))
-    drawings = [step_candidates(cppl, 1, 15, np.random.default_rng(seed)) for seed in range(40)]
-    assert all(len(one) == 16 and cppl.index(1.0) in one for one in drawings)
-    assert len({tuple(one) for one in drawings}) == 40 and set().union(*drawings) == set(range(41))

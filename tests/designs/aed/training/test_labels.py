@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 import mergewise as mw
@@ -90,14 +87,14 @@ def test_interrupted_labelling_resumes(tmp_path: Path, source: LabelSource) -> N
 
 def test_partial_file_is_not_a_label(tmp_path: Path, source: LabelSource, monkeypatch: pytest.MonkeyPatch) -> None:
     store = LabelStore(tmp_path)
-    written = pq.write_table
+    written = Path.write_text
 
-    def killed(table: object, path: Path) -> None:
-        written(table, path)
-        path.write_bytes(path.read_bytes()[:100])
-        raise KeyboardInterrupt
+    def killed(path: Path, text: str, encoding: str) -> None:
+        written(path, text if "manifest" in path.name else text[:100], encoding)
+        if "manifest" not in path.name:
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr(pq, "write_table", killed)
+    monkeypatch.setattr(Path, "write_text", killed)
     with pytest.raises(KeyboardInterrupt):
         label(store, [source], reader(), SETTINGS)
     monkeypatch.undo()
@@ -108,10 +105,10 @@ def test_partial_file_is_not_a_label(tmp_path: Path, source: LabelSource, monkey
 def test_kinds_can_be_added_later(tmp_path: Path, source: LabelSource) -> None:
     store = LabelStore(tmp_path)
     label(store, [source], reader(), LabelSettings(passages=3, triplets=0, generated=False))
-    times = {path: path.stat().st_mtime_ns for path in (tmp_path / "passages").glob("*.parquet")}
+    times = {path: path.stat().st_mtime_ns for path in (tmp_path / "passages").glob("[!_]*.json")}
     assert len(times) == len(EXAMPLES) and not (tmp_path / "triplets").exists()
     label(store, [source], reader(), SETTINGS)
-    assert times == {path: path.stat().st_mtime_ns for path in (tmp_path / "passages").glob("*.parquet")}
+    assert times == {path: path.stat().st_mtime_ns for path in (tmp_path / "passages").glob("[!_]*.json")}
     assert len(store.read(["passages", "triplets", "generated"])) == len(EXAMPLES)
 
 
@@ -208,30 +205,6 @@ def test_question_without_room_is_skipped_and_retried(tmp_path: Path, room: int,
     assert label(store, [source], reader(), settings).questions == left_out
 
 
-def test_solved_questions_are_stored_with_the_labels(tmp_path: Path, source: LabelSource) -> None:
-    """The reader answers from the candidate with the lowest perplexity, which names the founder."""
-    store, settings = LabelStore(tmp_path), replace(SETTINGS, solved=True)
-    asked: list[tuple[str, tuple[str, ...]]] = []
-
-    def solves(said: str, golds: Sequence[str]) -> bool:
-        asked.append((said, tuple(golds)))
-        return said.startswith(golds[0]) and golds != ("Cole",)
-
-    label(store, [source], reader(), SETTINGS)
-    assert {one.solved for one in store.read(settings.kinds())} == {None} and not asked
-    assert label(store, [source], reader(), settings, solves=solves).questions == len(EXAMPLES)
-    assert {golds for _, golds in asked} == {example.answers for example in EXAMPLES}
-    assert all(said.startswith(golds[0]) for said, golds in asked)
-    found = {one.example.id: one.solved for one in store.read(settings.kinds())}
-    assert found == {example.id: example.id != "Belford" for example in EXAMPLES}
-    assert label(store, [source], reader(), settings, solves=solves) == LabelCounts()
-    assert {one.solved for one in store.read(["passages"])} == {None}  # not checked for other kinds
-    (path, *_) = tmp_path.glob("solved.*/*.json")
-    path.write_text("[]")
-    with pytest.raises(UsageError, match="label again"):
-        store.read(settings.kinds())
-
-
 def test_labels_of_another_version_are_rejected(tmp_path: Path, source: LabelSource) -> None:
     store, settings = LabelStore(tmp_path), LabelSettings(passages=1, triplets=0, generated=False)
     label(store, [source], reader(), settings)
@@ -259,23 +232,13 @@ def test_index_without_triplets_is_rejected(tmp_path: Path) -> None:
 def test_error_names_a_damaged_file(tmp_path: Path, source: LabelSource) -> None:
     store = LabelStore(tmp_path)
     label(store, [source], reader(), LabelSettings(passages=1, triplets=0, generated=False))
-    path = next((tmp_path / "passages").glob("*.parquet"))
+    path = next((tmp_path / "passages").glob("[!_]*.json"))
     path.write_bytes(b"nothing")
     with pytest.raises(UsageError, match=path.stem):
         store.read(["passages"])
     (tmp_path / "passages/_manifest.json").write_text("[]")
     with pytest.raises(UsageError, match="manifest"):
         label(store, [source], reader(), LabelSettings(passages=1, triplets=0, generated=False))
-
-
-def test_labels_are_plain_parquet(tmp_path: Path, source: LabelSource) -> None:
-    store = LabelStore(tmp_path)
-    label(store, [source], reader(), SETTINGS)
-    table = pq.read_table(tmp_path / "passages")
-    assert {"question", "kind", "text", "cppl", "doc", "start", "end"} <= set(table.column_names)
-    assert table.num_rows == sum(len(one.candidates) for one in store.read(["passages"]))
-    assert (np.array(table["cppl"]) >= 1).all()
-    assert json.loads((tmp_path / "passages/_manifest.json").read_text())["chat"] == "scripted"
 
 
 def test_candidates_match_the_units_of_the_strategy(index: mw.Index, source: LabelSource) -> None:

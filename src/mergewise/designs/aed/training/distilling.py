@@ -1,4 +1,4 @@
-"""The training objective on arrays, Eq. 7 to 9 of AED-RAG, and the choice of a step's candidates.
+"""The training objective on arrays, Eq. 7 to 9 of AED-RAG.
 
     P_teacher(u_j) = exp(-log(C_j + 1)) / sum over u' of exp(-log(C_u' + 1))        Eq. 7
     P_student(u_j) = exp(S(q, u_j)) / sum over u' of exp(S(q, u'))                  Eq. 8
@@ -60,15 +60,6 @@ def gains(cppl: Sequence[float], alone: float) -> Values:
 def teaches(cppl: Sequence[float]) -> bool:
     """Apply the filter: check whether a question has something to teach."""
     return len(cppl) > 1 and max(cppl) >= CERTAIN
-
-
-def step_candidates(cppl: Sequence[float], best: int, drawn: int, draw: np.random.Generator) -> list[int]:
-    """Choose the candidates of a step: the `best` ones and `drawn` random others, in their original order."""
-    order = sorted(range(len(cppl)), key=lambda i: cppl[i])
-    others = order[best:]
-    if drawn < len(others):
-        others = [others[i] for i in draw.choice(len(others), drawn, replace=False)]
-    return sorted([*order[:best], *others])
 
 
 def loss(cppl: Sequence[float], utilities: Any) -> Any:

@@ -1,7 +1,6 @@
 """Ranking quality of utilities against labelled candidates: KL (Eq. 9), rank correlation, and the gain of the first candidate.
 
-The gain of a candidate is its advantage over no context, log(C_0 + 1) - log(C_u + 1). Differences between two predictors have a
-95 % bootstrap interval over the questions.
+The gain of a candidate is its advantage over no context, log(C_0 + 1) - log(C_u + 1).
 """
 
 from __future__ import annotations
@@ -17,8 +16,6 @@ from mergewise.designs.aed.training.labels import LabelledQuestion
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-DRAWS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +60,3 @@ def ranks(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return the ranks from 0. Equal values share their mean rank."""
     _, where, counts = np.unique(values, return_inverse=True, return_counts=True)
     return (counts.cumsum() - (counts + 1) / 2)[where]
-
-
-def interval(differences: Sequence[float | None], seed: int = 0) -> tuple[float, float, float]:
-    """Return the mean of paired differences and its 95 % bootstrap interval."""
-    known = np.array([value for value in differences if value is not None])
-    if not len(known):
-        return 0.0, 0.0, 0.0
-    low, high = np.quantile(np.random.default_rng(seed).choice(known, (DRAWS, len(known))).mean(1), (0.025, 0.975))
-    return float(known.mean()), float(low), float(high)

@@ -1,15 +1,11 @@
 """Labels: the CPPL of each candidate of a question for the reader (Eq. 2 and 3), saved while they are measured.
 
-The folder has a subfolder for each kind of candidate, with a Parquet file per question (written atomically) and a manifest of
+The folder has a subfolder for each kind of candidate, with a JSON file per question (written atomically) and a manifest of
 parameters. A crash loses only the work in progress: the candidates of a question, or a batch of generated passages. Labels with
 other parameters are rejected, so that they never mix.
 
 A candidate longer than the reader's window is cut to its beginning, and marked as `cut`. If a candidate does not fit at all, its
 question is skipped: it has no file, and the next call retries it.
-
-With `solved`, the reader's answer from the best candidate is stored next to the labels. GainRAG's public code learns only from
-questions whose best candidate leads the reader to an answer that contains a gold answer. AED-RAG's appendix C also mentions
-"solvable instances", but filters by a threshold.
 """
 
 from __future__ import annotations
@@ -17,13 +13,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from hashlib import blake2b
 from itertools import tee, zip_longest
-from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from mergewise.defaults import PASSAGE_TOKENS
 from mergewise.designs.aed.ensemble import prompts
@@ -44,25 +39,19 @@ from mergewise.index.executors import INLINE, Executor
 from mergewise.models.cppl import ALPHA, cppl
 from mergewise.models.decoding import decode_each
 from mergewise.ranges import CheckedFields, Range
-from mergewise.types import Message, Span
+from mergewise.types import Span
 
 if TYPE_CHECKING:
     from mergewise.protocols import CausalModel, IndexReader
 
-FORMAT = 2
-MANIFEST = "_manifest.json"  # readers of Parquet folders ignore names with an underscore
-SUFFIX = ".parquet"
+FORMAT = 3
+MANIFEST = "_manifest.json"
 TOGETHER = 8  # generated passages per batch
-SOLVED = "solved"
 # errors of reading a damaged file
 DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
-ANSWER_TOKENS = 32  # maximum tokens of an answer from the best candidate
 
 OnProgress = Callable[[int, int, str], None]
 """Callback with the finished questions, the total of questions, and the current question."""
-
-Solves = Callable[[str, Sequence[str]], bool]
-"""Check that an answer equals or contains a gold answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +63,6 @@ class LabelSettings(CheckedFields):
     generated: Annotated[bool, "Background by the reader as a candidate"] = True
     longest: Annotated[int, Range(1, 10_000), "Maximum size of a passage, in tokens"] = PASSAGE_TOKENS
     alpha: Annotated[float, Range(0, 100), "Weight of the contrast with the question alone"] = ALPHA
-    solved: Annotated[bool, "Check of the reader's answer from the best candidate"] = False
 
     def kinds(self) -> list[Kind]:
         """Return the kinds of candidates to label."""
@@ -88,7 +76,8 @@ class LabelSettings(CheckedFields):
         return {"alpha": self.alpha, "count": asdict(self)[kind], "longest": self.longest}
 
 
-class Label(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Label:
     """A candidate with its CPPL, 1 or more. Lower is better."""
 
     candidate: TrainCandidate
@@ -99,14 +88,12 @@ class Label(NamedTuple):
 class LabelledQuestion:
     """A question with its labelled candidates.
 
-    `alone` is the CPPL without a context: the perplexity of the answer given only the question. `solved` is true if the reader's
-    answer from the best candidate is correct, and None if it was not checked.
+    `alone` is the CPPL without a context: the perplexity of the answer given only the question.
     """
 
     example: Example
     candidates: tuple[Label, ...]
     alone: float
-    solved: bool | None = None
 
 
 @dataclass(slots=True)
@@ -150,7 +137,7 @@ class LabelStore:
 
     def has(self, kind: Kind, example: Example) -> bool:
         """Check if a question has labels of a kind."""
-        return self._path(kind, example).exists()
+        return self._path(kind, key_of(example)).exists()
 
     def write(self, kind: Kind, example: Example, labelled: Sequence[Label], alone: float | None = None) -> None:
         """Write all labels of a kind for a question.
@@ -161,26 +148,12 @@ class LabelStore:
             labelled: Labels of its candidates. May be empty.
             alone: CPPL without a context, for passages.
         """
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        rows = []
-        for number, one in enumerate(labelled):
-            span = one.candidate.span
-            place = {} if span is None else {"doc": span.doc_id, "start": span.start, "end": span.end}
-            question = {"set": example.set, "id": example.id, "question": example.text, "number": number}
-            rows.append({**asdict(replace(one.candidate, span=None)), **question, **place, "cppl": one.cppl})
-        texts, places = pa.string(), pa.int64()
-        asked = {"set": texts, "id": texts, "question": texts, "number": pa.int32(), "kind": texts, "title": texts}
-        content = {"headings": pa.list_(texts), "text": texts, "score": pa.float64()}
-        found = {"doc": texts, "start": places, "end": places, "cut": pa.bool_(), "cppl": pa.float64()}
-        table = pa.Table.from_pylist(rows, schema=pa.schema({**asked, **content, **found}))
-        table = table.replace_schema_metadata({"example": json.dumps(asdict(example)), "alone": json.dumps(alone)})
-        write_whole(self._path(kind, example), lambda part: pq.write_table(table, part))
+        body = {"example": asdict(example), "alone": alone, "labels": [asdict(one) for one in labelled]}
+        write_whole(self._path(kind, key_of(example)), lambda part: part.write_text(json.dumps(body) + "\n", "utf-8"))
 
     def read(self, kinds: Sequence[Kind]) -> list[LabelledQuestion]:
         """Load the questions with labels of all these kinds, sorted by key. Candidates follow the order of `kinds`."""
-        keys = [{path.stem for path in (self.folder / kind).glob(f"*{SUFFIX}")} for kind in kinds]
+        keys = [{path.stem for path in (self.folder / kind).glob("[!_]*.json")} for kind in kinds]
         found = sorted(set.intersection(*keys)) if keys else []
         if found:
             for kind in kinds:
@@ -197,45 +170,22 @@ class LabelStore:
         Raises:
             UsageError: if a file is damaged or missing.
         """
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         try:
-            tables = [pq.read_table(self.folder / kind / f"{key}{SUFFIX}") for kind in kinds]
-            question, alone = (json.loads(tables[0].schema.metadata[name]) for name in (b"example", b"alone"))
-            example = Example(question["id"], question["text"], tuple(question["answers"]), question["set"])
+            bodies = [json.loads(self._path(kind, key).read_text("utf-8")) for kind in kinds]
+            question = bodies[0]["example"]
+            example = Example(**{**question, "answers": tuple(question["answers"])})
             labels = []
-            for row in (row for table in tables for row in table.to_pylist()):
-                span = None if row["doc"] is None else Span(row["doc"], row["start"], row["end"])
-                headings = tuple(row["headings"])
-                candidate = TrainCandidate(
-                    row["kind"], row["title"], headings, row["text"], row["score"], span, row["cut"]
-                )
-                labels.append(Label(candidate, row["cppl"]))
-        except (*DAMAGE, pa.ArrowException) as error:
-            raise UsageError(f"{self.folder}, {key}: {error}", "delete the file, and label again") from None
-        return LabelledQuestion(example, tuple(labels), alone, self.is_solved(key, kinds))
-
-    def write_solved(self, example: Example, kinds: Sequence[Kind], answer: str, solved: bool) -> None:
-        """Write the reader's answer from the best candidate, and if it is correct."""
-        path = self._solved_path(key_of(example), kinds)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        body = {"question": example.text, "said": answer, "solved": solved}
-        write_whole(path, lambda part: part.write_text(json.dumps(body) + "\n", "utf-8"))
-
-    def is_solved(self, key: str, kinds: Sequence[Kind]) -> bool | None:
-        """Return if the reader's answer from the best candidate is correct, or None if it was not checked."""
-        path = self._solved_path(key, kinds)
-        try:
-            return bool(json.loads(path.read_text("utf-8"))["solved"]) if path.exists() else None
+            for one in (one for body in bodies for one in body["labels"]):
+                given = one["candidate"]
+                span = None if given["span"] is None else Span(**given["span"])
+                given |= {"headings": tuple(given["headings"]), "span": span}
+                labels.append(Label(TrainCandidate(**given), one["cppl"]))
+            return LabelledQuestion(example, tuple(labels), bodies[0]["alone"])
         except DAMAGE as error:
-            raise UsageError(f"{path}: {error}", "delete the file, and label again") from None
+            raise UsageError(f"{self.folder}, {key}: {error}", "delete the file, and label again") from None
 
-    def _solved_path(self, key: str, kinds: Sequence[Kind]) -> Path:
-        return self.folder / ".".join((SOLVED, *kinds)) / f"{key}.json"
-
-    def _path(self, kind: Kind, example: Example) -> Path:
-        return self.folder / kind / f"{key_of(example)}{SUFFIX}"
+    def _path(self, kind: Kind, key: str) -> Path:
+        return self.folder / kind / f"{key}.json"
 
 
 def key_of(example: Example) -> str:
@@ -249,7 +199,6 @@ def label(
     model: CausalModel[Any],
     settings: LabelSettings,
     progress: OnProgress | None = None,
-    solves: Solves | None = None,
     executor: Executor = INLINE,
 ) -> LabelCounts:
     """Label the questions without labels, alternating between the sources.
@@ -260,7 +209,6 @@ def label(
         model: The reader.
         settings: Settings of labelling.
         progress: Called after every question.
-        solves: Check of the reader's answers, for `settings.solved`.
         executor: Executor of the measurements, on copies of the model. This process retrieves candidates and writes labels.
 
     Returns:
@@ -281,13 +229,7 @@ def label(
         facts = {source.examples[0].set: source.facts.get(kind, {}) for source in sources if source.examples}
         store.begin(kind, made_with, facts)
 
-    check_solved = settings.solved and solves is not None
-    missing = [
-        (example, reader)
-        for example, reader in asked
-        if not all(store.has(kind, example) for kind in kinds)
-        or (check_solved and store.is_solved(key_of(example), kinds) is None)
-    ]
+    missing = [(example, reader) for example, reader in asked if not all(store.has(kind, example) for kind in kinds)]
     counts, before = LabelCounts(), len(asked) - len(missing)
 
     def requests() -> Iterator[_LabelRequest]:
@@ -313,7 +255,6 @@ def label(
                     found["triplets"] = triplets_of(example.text, reader, settings.triplets, settings.longest)
                 yield [example], found
 
-    labelled = []
     asking, measuring = tee(requests())
     measure = partial(_measure, model, settings)
     for (examples, found), measured in zip(asking, executor.map(measure, measuring), strict=True):
@@ -327,19 +268,9 @@ def label(
         if not all(store.has(kind, example) for kind in kinds):
             counts.left_out += 1
             continue
-        labelled.append(example)
         counts.questions += 1
         if progress is not None:
             progress(counts.questions, len(missing), f"{example.text} ({before} before)" if before else example.text)
-    if settings.solved and solves is not None:
-        # The reader's answers from the candidates with the lowest CPPL.
-        asked_again = (
-            reader_prompt(example.text, None if best is None else best.candidate)
-            for example in labelled
-            for best in (min(store.question(key_of(example), kinds).candidates, key=attrgetter("cppl"), default=None),)
-        )
-        for example, answer in zip(labelled, executor.map(partial(_answer_of, model), asked_again), strict=True):
-            store.write_solved(example, kinds, answer, solves(answer, example.answers))
     return counts
 
 
@@ -406,11 +337,6 @@ def labels_of(
     contexts = [model.prompt(reader_prompt(example.text, candidate)) for candidate in fitting]
     values = cppl(model, question, contexts, example.answers, alpha=alpha)
     return [Label(candidate, float(value)) for candidate, value in zip(fitting, values, strict=True)]
-
-
-def _answer_of(model: CausalModel[Any], messages: Sequence[Message]) -> str:
-    (answer,) = decode_each(model, [messages], ANSWER_TOKENS)
-    return answer.text.strip()
 
 
 # -- files

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 
 from mergewise.designs.aed.training.bases import Base, load_base
-from mergewise.designs.aed.training.distilling import gains, loss, step_candidates, teaches
+from mergewise.designs.aed.training.distilling import gains, loss, teaches
 from mergewise.designs.aed.training.judging import judge
 from mergewise.designs.aed.training.labels import LabelledQuestion, write_whole
 from mergewise.designs.aed.training.scoring import question_utilities, utilities
@@ -44,23 +44,17 @@ Level = Literal["gain", "free"]
 class TrainSettings(CheckedFields):
     """Settings of the training. Defaults are AED-RAG's (appendix C) if the paper states them.
 
-    AED-RAG does not state epochs, lengths and early stopping. GainRAG trains for two epochs. `questions` is the filter. AED-RAG
-    drops questions that every candidate answers for certain ("differing"), and calls the rest solvable. GainRAG's public code is
-    stricter ("solved"): the reader's answer from the best candidate must contain a gold answer.
+    AED-RAG does not state epochs, lengths and early stopping. GainRAG trains for two epochs. AED-RAG drops questions that every
+    candidate answers for certain, and calls the rest solvable.
     """
 
     best: Annotated[int, Range(1, 1000), "Candidates with the lowest perplexity per question and step"] = 32
-    drawn: Annotated[int, Range(0, 1000), "Random further candidates per question and step"] = 0
     batch: Annotated[int, Range(1, 1000), "Questions per step"] = 8
     epochs: Annotated[int, Range(1, 1000), "Maximum number of epochs"] = 10
     patience: Annotated[int, Range(0, 1000), "Epochs without a better held-out loss before stopping; 0 for never"] = 2
     rate: Annotated[float, Range(0, 1, above=True), "Peak learning rate"] = 6e-5
     warmup: Annotated[float, SHARE, "Share of steps with a rising learning rate"] = 0.1
     held_out: Annotated[float, Range(0, 0.9), "Share of questions held out for evaluation"] = 0.2
-    questions: Annotated[
-        Literal["differing", "solved"],
-        "Questions to learn from: `differing` candidates, or also `solved` by the reader",
-    ] = "differing"
     tokens: Annotated[int, Range(8, 8192), "Maximum tokens of question and candidate together"] = 256
     level: Annotated[Level, "Zero of the utilities: no context (`gain`), or as trained (`free`)"] = "gain"
     seed: Annotated[int, Range(0, 2**31), "Random seed"] = 0
@@ -69,12 +63,9 @@ class TrainSettings(CheckedFields):
 PRESETS: dict[str, TrainSettings] = {
     "aed": TrainSettings(),
     # for settings that AED-RAG does not state, GainRAG's code: two epochs, and the base's full input length
-    "paper": TrainSettings(epochs=2, patience=0, held_out=0.0, questions="solved", tokens=512, level="free"),
-    "gainrag": TrainSettings(best=1, drawn=15, epochs=2, patience=0, questions="solved", tokens=512),
+    "paper": TrainSettings(epochs=2, patience=0, held_out=0.0, tokens=512, level="free"),
 }
-"""`aed` has our defaults. `paper` has only parts that AED-RAG describes: no held-out questions, no choice of an epoch, no level.
-`gainrag` is the recipe of GainRAG.
-"""
+"""`aed` has our defaults. `paper` has only parts that AED-RAG describes: no held-out questions, no chosen epoch, no level."""
 
 
 @dataclass(slots=True)
@@ -116,16 +107,7 @@ class Trained(NamedTuple):
 
 def split_questions(questions: Sequence[LabelledQuestion], settings: TrainSettings) -> Split:
     """Split the questions at random by the seed. Copies of a question in several sets stay together."""
-    if settings.questions == "solved" and any(one.solved is None for one in questions):
-        raise UsageError(
-            "labels without the reader's answers (required by questions=solved)",
-            "label with the same --preset: QUESTIONS --chat hf:PATH",
-        )
-    able = [
-        one
-        for one in questions
-        if teaches([labelled.cppl for labelled in one.candidates]) and (one.solved or settings.questions != "solved")
-    ]
+    able = [one for one in questions if teaches([labelled.cppl for labelled in one.candidates])]
     keys = [one_line(one.example.text.lower()) for one in able]
     texts = sorted(set(keys))
     order = np.random.default_rng([settings.seed, 0]).permutation(len(texts))
@@ -205,7 +187,6 @@ class _Training:
         settings = self.settings
         batch = [self.split.learnt[i] for i in order[place * settings.batch : (place + 1) * settings.batch]]
         self.torch.manual_seed(settings.seed * 1_000_003 + self.step)  # dropout
-        draw = np.random.default_rng([settings.seed, 2, self.step])
         for group in self.optimizer.param_groups:
             group["lr"] = settings.rate * pace(self.step, self.steps, settings.warmup)
         self.base.network.train()
@@ -213,7 +194,7 @@ class _Training:
         total = 0.0
         for question in batch:
             cppl = [labelled.cppl for labelled in question.candidates]
-            shown = step_candidates(cppl, settings.best, settings.drawn, draw)
+            shown = sorted(sorted(range(len(cppl)), key=cppl.__getitem__)[: settings.best])
             texts = [question.candidates[i].candidate.predictor_text for i in shown]
             scores = utilities(self.base, question.example.text, texts, settings.tokens)
             own = loss([cppl[i] for i in shown], scores) / len(batch)
@@ -284,7 +265,7 @@ def pace(step: int, steps: int, warmup: float) -> float:
 def digest(questions: Sequence[LabelledQuestion]) -> str:
     """Return a digest that identifies the labels."""
     parts = [
-        [one.example.text, one.solved, [[c.candidate.kind, c.candidate.predictor_text, c.cppl] for c in one.candidates]]
+        [one.example.text, [[c.candidate.kind, c.candidate.predictor_text, c.cppl] for c in one.candidates]]
         for one in questions
     ]
     return blake2b(json.dumps(parts).encode("utf-8", "replace"), digest_size=8).hexdigest()

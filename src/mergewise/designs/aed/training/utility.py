@@ -12,16 +12,14 @@ from typing import Any
 
 from mergewise.designs.aed.training.bases import check_base, check_packages
 from mergewise.designs.aed.training.candidates import Kind
-from mergewise.designs.aed.training.judging import RankingQuality, interval, judge
+from mergewise.designs.aed.training.judging import judge
 from mergewise.designs.aed.training.labels import DAMAGE, LabelStore, write_whole
 from mergewise.designs.aed.training.scoring import count_cut, question_utilities
 from mergewise.designs.aed.training.trainer import History, OnProgress, Trained, TrainSettings, digest, export, train
 from mergewise.errors import UsageError
-from mergewise.page.curves import Curve, CurveFigure, CurvePoint, figure_svg
 
-RESULT, CARD, PICTURE, STATE = "training.json", "README.md", "curve.svg", "checkpoint"
+RESULT, CARD, STATE = "training.json", "README.md", "checkpoint"
 CHECKED = 8  # candidates to compare the exported model with the trained one
-_DROPPED = {"differing": "equal candidates", "solved": "equal candidates, or a wrong answer from the best one"}
 MEASURES = {"kl": "KL to the teacher", "rho": "rank correlation", "first": "gain of the first"}
 
 
@@ -35,7 +33,6 @@ class TrainingReport:
         candidates: Number of candidates: all, cut for the reader, and cut by the predictor.
         history: Loss of each step, and held-out KL of each epoch.
         held_out: Means on held-out questions, by ranking and measure.
-        differences: Advantage of the trained predictor over each other ranking, with a 95 % interval, by measure.
         shift: Constant added to the bias of the head.
         apart: Largest difference between the utilities of the two exported forms.
     """
@@ -45,7 +42,6 @@ class TrainingReport:
     candidates: Mapping[str, int]
     history: Mapping[str, Any]
     held_out: Mapping[str, Mapping[str, float]]
-    differences: Mapping[str, Mapping[str, Sequence[float]]]
     shift: float
     apart: float
 
@@ -107,27 +103,18 @@ def _export_with_report(
     trained: Trained, parameters: Mapping[str, Any], settings: TrainSettings, out: Path
 ) -> TrainingReport:
     held_out = trained.split.held_out
-    found: dict[str, RankingQuality] = {}
+    found: dict[str, dict[str, float]] = {}
     if held_out:
         # The trained network, the untrained one, and the scores of the search (0 for generated passages).
         after = question_utilities(trained.base, held_out, settings.tokens)
         scores = [[labelled.candidate.score for labelled in one.candidates] for one in held_out]
         judged = {"trained": after, "untrained": trained.before, "search": scores}
-        found = {name: judge(held_out, values) for name, values in judged.items()}
+        found = {name: judge(held_out, values).means() for name, values in judged.items()}
     sample = trained.split.learnt[0]
     texts = [one.candidate.predictor_text for one in sample.candidates[:CHECKED]]
     apart = export(trained.base, out, settings.tokens, sample.example.text, texts)
     used = [*trained.split.learnt, *held_out]
     labelled = [one.candidate for question in used for one in question.candidates]
-    # The mean difference between the trained predictor and the others, with its interval, by measure.
-    differences: dict[str, dict[str, list[float]]] = {}
-    for other, quality in found.items():
-        if other != "trained":
-            pairs = {
-                name: zip(getattr(found["trained"], name), getattr(quality, name), strict=True) for name in MEASURES
-            }
-            less = {name: [None if a is None or b is None else a - b for a, b in both] for name, both in pairs.items()}
-            differences[other] = {name: list(interval(values)) for name, values in less.items()}
     report = TrainingReport(
         parameters,
         {"learnt": len(trained.split.learnt), "held_out": len(held_out), "dropped": trained.split.dropped},
@@ -137,14 +124,12 @@ def _export_with_report(
             "cut_by_predictor": count_cut(trained.base, used, settings.tokens),
         },
         asdict(trained.history),
-        {name: one.means() for name, one in found.items()},
-        differences,
+        found,
         trained.shift,
         apart,
     )
-    title = f"{parameters['base']}, {len(trained.split.learnt)} questions, {len(held_out)} held out"
     figures = json.dumps(asdict(report), indent=1) + "\n"
-    for name, text in {PICTURE: svg(trained.history, title), CARD: card(report), RESULT: figures}.items():
+    for name, text in {CARD: card(report), RESULT: figures}.items():
         write_whole(out / name, partial(Path.write_text, data=text, encoding="utf-8"))
     shutil.rmtree(out / STATE)
     return report
@@ -171,19 +156,17 @@ It predicts how much a text helps a reader to answer a question (AED-RAG, S of E
 `--reranker cross-encoder:PATH` with the path of this folder. It ranks passages, and the strategy `aed` weights its streams by it.
 
 `mergewise train utility` trained it on {counts["learnt"]} questions, with {counts["held_out"]} held out and
-{counts["dropped"]} dropped ({_DROPPED[report.parameters["questions"]]}).{chosen}{levelled}
+{counts["dropped"]} dropped (equal candidates).{chosen}{levelled}
 The predictor cuts {candidates["cut_by_predictor"]} of {candidates["all"]} candidates to its input length
 ({report.parameters["tokens"]} tokens with the question). For the reader, {candidates["cut_for_reader"]} were cut.
 `model.onnx` and `model.safetensors` differ by at most {report.apart:.1g}.
-
-![learning curve]({PICTURE})
 
 ## Held-out questions
 
 {_table(report)}
 
 The gain of a candidate is log(C_0 + 1) - log(C + 1), where C is its contrastive perplexity and C_0 that without a context. The
-best candidate has a mean gain of {report.held_out.get("trained", {}).get("best", 0.0):.3f}. Intervals are 95 %, over questions.
+best candidate has a mean gain of {report.held_out.get("trained", {}).get("best", 0.0):.3f}.
 
 ## Parameters
 
@@ -198,25 +181,4 @@ def _table(report: TrainingReport) -> str:
     for name, means in report.held_out.items():
         values = ["-" if name == "search" and key == "kl" else f"{means[key]:.3f}" for key in MEASURES]
         lines.append(f"| {name} | {' | '.join(values)} |")
-    for name, differences in report.differences.items():
-        values = [
-            "-" if name == "search" and key == "kl" else "{:+.3f} ({:+.3f} to {:+.3f})".format(*differences[key])
-            for key in MEASURES
-        ]
-        lines.append(f"| trained minus {name} | {' | '.join(values)} |")
     return "\n".join(lines)
-
-
-def svg(history: History, title: str) -> str:
-    """Draw an SVG file. Both lines are the KL of Eq. 9, in nats. The first held-out point is the untrained network."""
-    steps = len(history.losses)
-    epoch = steps / len(history.held_out) if history.held_out else steps
-    learnt = [(number + 1.0, value) for number, value in enumerate(history.losses)]
-    begun = [] if history.untrained is None else [(0.0, history.untrained)]
-    held_out = [*begun, *(((number + 1) * epoch, value) for number, value in enumerate(history.held_out))]
-    curves = tuple(
-        Curve(name, tuple(CurvePoint(x, y, y, y) for x, y in line))
-        for name, line in {"loss of a step": learnt, "held out": held_out}.items()
-        if line
-    )
-    return f"{figure_svg(CurveFigure(title, 'steps', f'{title}: KL in nats', curves), is_file=True)}\n"
