@@ -20,7 +20,7 @@ if not any(map(find_spec, ("langchain_openai", "litellm", "llama_index", "llm"))
 
 from pydantic import BaseModel
 
-from mergewise.server.configuration import ModelConfig, ProfileConfig
+from mergewise.server.configuration import ProfileConfig
 from mergewise.types import Message
 from tests.server.conftest import ANSWER, LiveServer, live_server
 
@@ -57,8 +57,7 @@ def client(package: str) -> Any:
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SCRIPTED_KEY", "sk-scripted-key")
-        embedders = {"tokens": ModelConfig("minilm", vocabulary=vocabulary())}
-        with live_server(tmp_path_factory.mktemp("clients"), script, profiles=PROFILES, embedders=embedders) as live:
+        with live_server(tmp_path_factory.mktemp("clients"), script, profiles=PROFILES) as live:
             yield live
 
 
@@ -67,14 +66,6 @@ def open_connections() -> Iterator[None]:
     """Collect the connections that the clients leave open while their warnings are ignored."""
     yield
     gc.collect()
-
-
-def vocabulary() -> Path | None:
-    """Return the vocabulary cl100k_base that litellm brings, under the name of tiktoken's cache."""
-    found = find_spec("litellm")
-    if found is None or found.origin is None:
-        return None
-    return next(Path(found.origin).parent.rglob("9b5ad71b2ce5302211f9c61530b329a4922fc6a4"), None)
 
 
 # -- LangChain
@@ -125,34 +116,14 @@ def test_langchain_embeds(live: LiveServer) -> None:
     assert texts.embed_query("an owl") == pytest.approx(vectors[1], abs=1e-4)
 
 
-@pytest.mark.skipif(vocabulary() is None, reason="litellm, which brings the vocabulary cl100k_base, is not installed")
-def test_langchain_embeds_token_ids_by_default(live: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    import openai
-
-    embeddings = client("langchain_openai").OpenAIEmbeddings
-    found = vocabulary()
-    assert found is not None
-    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(found.parent))
-    address: dict[str, Any] = {"base_url": f"{live.base}/v1", "api_key": live.tokens["read"]}
-    texts = ["a wooden ship with three masts", "Eine Eule jagt nachts: Übermut, 日本語"]
-    vectors = embeddings(model="tokens", **address).embed_documents(texts)
-    plain = embeddings(model="minilm", check_embedding_ctx_length=False, **address).embed_documents(texts)
-    for vector, other in zip(vectors, plain, strict=True):
-        assert vector == pytest.approx(other, abs=1e-4)
-    with pytest.raises(openai.BadRequestError, match="check_embedding_ctx_length=False"):
-        embeddings(model="minilm", **address).embed_documents(texts)
-
-
 # -- LlamaIndex
 
 
 def test_llama_index_completes_and_chats(live: LiveServer) -> None:
     like, message = client("llama_index.llms.openai_like").OpenAILike, client("llama_index.core.llms").ChatMessage
     options: dict[str, Any] = {"model": "fleet", "api_base": f"{live.base}/v1", "api_key": live.tokens["read"]}
-    completing = like(**options)
-    assert completing.complete(QUESTION).text == ANSWER
-    assert [piece.text for piece in completing.stream_complete(QUESTION)][-1] == ANSWER
     chatting = like(is_chat_model=True, **options)
+    assert chatting.complete(QUESTION).text == ANSWER
     assert chatting.chat([message(role="user", content=QUESTION)]).message.content == ANSWER
 
 

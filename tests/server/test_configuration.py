@@ -11,7 +11,7 @@ import pytest
 import mergewise
 from mergewise.errors import MergewiseError, UsageError
 from mergewise.server.collections import Chats, Collection
-from mergewise.server.configuration import ModelConfig, ServeLimits, ServerConfig, load_config, missing_parts
+from mergewise.server.configuration import ModelConfig, ServeLimits, ServerConfig, load_config
 from mergewise.server.records import CollectionRecord
 from mergewise.server.state import State
 from tests.server.conftest import indexed
@@ -171,13 +171,3 @@ def test_url_and_hosts(tmp_path: Path) -> None:
 
 def test_every_limit_has_a_description() -> None:
     assert all("Annotated" in str(field.type) for field in fields(ServeLimits))
-
-
-def test_a_missing_vocabulary_is_named(tmp_path: Path) -> None:
-    text = '[embedders.tokens]\nspec = "minilm"\nvocabulary = "cl100k_base.tiktoken"\n'
-    config = load_config(write_config(tmp_path, text), environment={})
-    assert missing_parts(config) == [
-        f"file not found: {tmp_path / 'cl100k_base.tiktoken'} (embedders.tokens.vocabulary)"
-    ]
-    (tmp_path / "cl100k_base.tiktoken").write_text("YQ== 0\n")
-    assert missing_parts(config) == []

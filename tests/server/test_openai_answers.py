@@ -1,4 +1,4 @@
-"""Answers that clients can trust: unsupported sentences, responses, text completions, formats and options, by OpenAI's client."""
+"""Answers that clients can trust: unsupported sentences, responses, formats and options, by OpenAI's client."""
 
 from __future__ import annotations
 
@@ -250,30 +250,6 @@ def test_a_pasted_mail_is_condensed_for_the_search_and_read_whole_by_the_model(l
         chat(client, "x" * 100_001)
 
 
-# -- text completions
-
-
-def test_text_completions(client: Any) -> None:
-    whole = client.completions.create(model="docs", prompt=QUESTION, max_tokens=100)
-    assert whole.object == "text_completion" and whole.choices[0].text == ANSWER and whole.usage.total_tokens > 10
-    assert whole.choices[0].finish_reason == "stop" and whole.mergewise["citations"]
-    chunks = list(
-        client.completions.create(model="docs", prompt=[QUESTION], stream=True, stream_options={"include_usage": True})
-    )
-    assert "".join(chunk.choices[0].text for chunk in chunks if chunk.choices) == ANSWER
-    assert chunks[-1].usage == whole.usage and chunks[-2].choices[0].finish_reason == "stop"
-    assert "Sources: [1]" in client.completions.create(model="plain", prompt=QUESTION).choices[0].text
-    for wrong in ({"n": 2}, {"echo": True}, {"suffix": "x"}, {"best_of": 3}):
-        with pytest.raises(openai.BadRequestError):
-            client.completions.create(**{"model": "docs", "prompt": QUESTION, **wrong})
-
-
-def test_a_prompt_of_roles_is_a_conversation(live: LiveServer, client: Any) -> None:
-    prompt = f"system: Be a pirate.\nuser: Hi\nassistant: Hello\nuser: {QUESTION}\nassistant: "
-    whole = client.completions.create(model="quotes", prompt=prompt)
-    assert whole.mergewise["question"] == QUESTION and whole.mergewise["ignored"] == ["instructions"]
-
-
 # -- responses
 
 
@@ -461,10 +437,7 @@ CHAT: dict[str, Any] = {"model": "docs", "messages": [{"role": "user", "content"
         ("responses", {**RESPONSE, "text": {"format": {"type": "json_schema", "name": LONE, "schema": {"a": LONE}}}}),
         ("responses", {**RESPONSE, "tools": [{"type": "file_search", "filters": {"type": "zz"}}]}),
         ("responses", {"model": "docs", "input": "   "}),
-        ("completions", {"model": "docs", "prompt": ""}),
-        ("completions", {"model": "docs", "prompt": "system: x\nassistant: "}),
-        ("completions", {"model": "docs", "prompt": QUESTION, "stop": [LONE], "seed": 10**30}),
-        ("completions", {"model": "docs", "prompt": QUESTION, "echo": [1]}),
+        ("chat/completions", {**CHAT, "stop": [LONE], "seed": 10**30}),
         ("chat/completions", {**CHAT, "temperature": float("nan")}),
         ("chat/completions", {**CHAT, "response_format": {"type": "json_schema", "json_schema": {"schema": 3}}}),
     ],

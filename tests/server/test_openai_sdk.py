@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -336,36 +336,11 @@ def test_a_question_does_not_wait_for_a_long_request_of_embeddings(live: LiveSer
 
 
 @pytest.mark.parametrize("tokens", [[3923, 17], [[3923, 17], [1]]])
-def test_token_ids_need_a_vocabulary(client: Any, tokens: Any) -> None:
+def test_token_ids_are_refused(client: Any, tokens: Any) -> None:
     with pytest.raises(openai.BadRequestError) as raised:
         client.embeddings.create(model="minilm", input=tokens)
     assert raised.value.param == "input"
-    assert "check_embedding_ctx_length=False" in raised.value.message and "cl100k_base" in raised.value.message
-
-
-def test_token_ids_are_decoded_by_the_vocabulary(
-    start_server: Callable[..., LiveServer], clients: list[Any], tmp_path: Path
-) -> None:
-    file = tmp_path / "tiny.tiktoken"
-    # the second and the third token are the halves of one character
-    parts = [b"an", " Müller".encode()[:3], " Müller".encode()[3:], b" owl"]
-    lines = [f"{base64.b64encode(part).decode()} {10 * number}" for number, part in enumerate(parts)]
-    file.write_text("\n".join(lines) + "\n")
-    live = start_server(embedders={"owls": ModelConfig("minilm", vocabulary=file)})
-    client = client_of(live, clients, "read")
-    assert "owls" in [model.id for model in client.models.list()]
-    given = client.embeddings.create(model="owls", input=[[0, 30], [0, 10, 20]]).data
-    wanted = client.embeddings.create(model="owls", input=["an owl", "an Müller"]).data
-    for one, other in zip(given, wanted, strict=True):
-        assert one.embedding == pytest.approx(other.embedding, abs=1e-6)
-    one = client.embeddings.create(model="owls", input=[0, 30]).data
-    assert len(one) == 1 and one[0].embedding == pytest.approx(wanted[0].embedding, abs=1e-3)
-    with pytest.raises(openai.BadRequestError, match="unknown token: 7"):
-        client.embeddings.create(model="owls", input=[[7]])
-    file.write_text("no vocabulary")
-    other = start_server(embedders={"owls": ModelConfig("minilm", vocabulary=tmp_path / "missing.tiktoken")})
-    with pytest.raises(openai.UnprocessableEntityError, match=r"missing\.tiktoken"):
-        client_of(other, clients, "read").embeddings.create(model="owls", input=[[7]])
+    assert "check_embedding_ctx_length=False" in raised.value.message
 
 
 def test_a_vector_store_is_searched(client: Any) -> None:
@@ -528,15 +503,14 @@ def test_the_client_retries_after_too_many_requests(live: LiveServer, clients: l
 
 def test_reranking_matches_the_form_of_cohere(live: LiveServer) -> None:
     def ask(**more: Any) -> Any:
-        body = {"model": "small", "query": "Who digs?", "documents": ["a", "bbb", {"text": "bb"}], **more}
+        body = {"model": "small", "query": "Who digs?", "documents": ["a", "bbb", "bb"], **more}
         return live.client("both").post("/v2/rerank", json=body)
 
     body = ask().json()
     assert [one["index"] for one in body["results"]] == [1, 2, 0]
     scores = [one["relevance_score"] for one in body["results"]]
     assert scores == sorted(scores, reverse=True) and scores[-1] >= 0 and scores[0] <= 1
-    best = ask(top_n=1, return_documents=True).json()["results"]
-    assert [(one["index"], one["document"]) for one in best] == [(1, {"text": "bbb"})]
+    assert [one["index"] for one in ask(top_n=1).json()["results"]] == [1]
     for wrong, status in (({"documents": []}, 422), ({"model": "rerank-v3.5"}, 404), ({"query": ""}, 422)):
         answer = ask(**wrong)
         assert answer.status_code == status and answer.json()["error"]["message"], wrong

@@ -105,8 +105,7 @@ class ServeLimits:
 class ModelConfig:
     """A chat model, an embedder or a reranker, which clients name by its key in the configuration.
 
-    The API key comes from the environment variable `key_env`, or from the first line of the file `key_file`. `vocabulary` is a
-    file of tiktoken's format, such as cl100k_base.tiktoken. It decodes texts that clients send to an embedder as token ids.
+    The API key comes from the environment variable `key_env`, or from the first line of the file `key_file`.
     """
 
     spec: str
@@ -114,7 +113,6 @@ class ModelConfig:
     window: int | None = None
     key_env: str | None = None
     key_file: Path | None = None
-    vocabulary: Path | None = None
 
     def key(self) -> str | None:
         """Return the API key, or None if none is configured. Later logs mask the key. Raises UsageError if it is missing."""
@@ -448,8 +446,6 @@ def missing_parts(config: ServerConfig) -> list[str]:
                 model.key()
             except UsageError as error:
                 problems.append(f"{error.message} ({table}.{name})")
-            if model.vocabulary is not None and not model.vocabulary.is_file():
-                problems.append(f"file not found: {model.vocabulary} ({table}.{name}.vocabulary)")
     return problems
 
 

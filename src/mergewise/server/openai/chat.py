@@ -1,4 +1,4 @@
-"""The routes GET /v1/models, POST /v1/chat/completions and POST /v1/completions.
+"""The routes GET /v1/models and POST /v1/chat/completions.
 
 A model is a profile of the configuration. Without profiles, a model is a collection, or a collection with a strategy.
 """
@@ -21,15 +21,9 @@ from mergewise.extend import in_thread, run
 from mergewise.server.collection_query import CollectionQuery, QuestionEvent
 from mergewise.server.configuration import ProfileConfig
 from mergewise.server.native.questions import STREAMED, event_bytes, given_options
-from mergewise.server.openai.completions import Completion, CompletionStyle, TextCompletion, task_answer, task_events
-from mergewise.server.openai.conversations import (
-    ChatQuestion,
-    chat_question,
-    prompt_messages,
-    task_by_rules,
-    unknown_model,
-)
-from mergewise.server.openai.requests import ChatForm, ChatMessage, ModelForm, TextForm
+from mergewise.server.openai.completions import Completion, CompletionStyle, task_answer, task_events
+from mergewise.server.openai.conversations import ChatQuestion, chat_question, task_by_rules, unknown_model
+from mergewise.server.openai.requests import ChatForm, ChatMessage, ModelForm
 from mergewise.server.openai.scoring import embedder_forms
 from mergewise.server.problems import openai_error, refusal
 from mergewise.server.records import Json, JsonDict
@@ -41,7 +35,7 @@ from mergewise.types import Message, ReplyOptions, Usage
 router = APIRouter(route_class=ScopedRoute)
 
 _LONGEST_SCHEMA = 50_000
-_UNSUPPORTED = frozenset({"n", "best_of", "echo", "suffix", "background", "conversation", "prompt"})
+_UNSUPPORTED = frozenset({"n", "background", "conversation", "prompt"})
 
 
 class Profile(NamedTuple):
@@ -103,20 +97,8 @@ async def complete_chat(form: ChatForm, request: Request, service: InService) ->
     if form.tool_choice not in (None, "auto", "none"):
         raise refusal("unsupported tool_choice (expected auto or none)", "tool_choice")
     ask = await Ask.of(service, form, form.messages)
-    return await _completion_response(ask, ask.frame(Completion, "chatcmpl-", ["tools"] if form.tools else []), request)
-
-
-@router.post("/completions", **READ, responses=STREAMED)
-async def complete_text(form: TextForm, request: Request, service: InService) -> Response:
-    """Answer from the documents in the older form of the API."""
-    messages = prompt_messages(form.prompt if isinstance(form.prompt, str) else form.prompt[0])
-    ask = await Ask.of(service, form, messages)
-    return await _completion_response(ask, ask.frame(TextCompletion, "cmpl-"), request)
-
-
-async def _completion_response(ask: Ask, frame: Completion, request: Request) -> Response:
-    """Return the completion at once, or as a stream of chunks."""
-    if not ask.form.stream:
+    frame = ask.frame("chatcmpl-", ["tools"] if form.tools else [])
+    if not form.stream:
         return JSONResponse(frame.whole(await ask.answer(request)))
 
     chunks = frame.chunks(await ask.events(request))
@@ -127,8 +109,10 @@ async def _completion_response(ask: Ask, frame: Completion, request: Request) ->
                 yield event_bytes(None, chunk)
         yield b"data: [DONE]\n\n"
 
-    id, ending = request_id_of(request), ask.service.ending
-    return await EventStream(lines(), lambda one: event_bytes(None, openai_error(one, id)), ending).begun(request)
+    id = request_id_of(request)
+    return await EventStream(lines(), lambda one: event_bytes(None, openai_error(one, id)), service.ending).begun(
+        request
+    )
 
 
 def response_format(form: ModelForm) -> JsonDict | None:
@@ -169,7 +153,7 @@ class Ask:
                 raise refusal(f"unsupported {name}: {str(value)[:100]}", name)
         return cls(service, form, profile, chat_question(messages))
 
-    def frame(self, kind: type[Completion], prefix: str, ignored: Sequence[str] = ()) -> Completion:
+    def frame(self, prefix: str, ignored: Sequence[str]) -> Completion:
         """Return the frame of the answer, with its style.
 
         With "auto", answers have a footer except for Open WebUI, which shows the sources itself. Only chat completions have its
@@ -177,7 +161,7 @@ class Ask:
         """
         form, config = self.form, self.profile.config
         extras, is_json = form.mergewise, response_format(form) is not None
-        open_webui = config.open_webui and kind is Completion
+        open_webui = config.open_webui and isinstance(form, ChatForm)
         wanted = config.footer == "always" or (config.footer == "auto" and not open_webui)
         footer = (wanted if extras.footer is None else extras.footer) and not is_json
         is_markdown = (extras.markup or config.markup) == "markdown" and not is_json
@@ -186,7 +170,7 @@ class Ask:
         ignored = [*unknown, *ignored, *self.conversation.ignored]
         includes_usage = form.stream_options is not None and form.stream_options.include_usage
         id, limits = f"{prefix}{secrets.token_hex(12)}", tuple(form.limit)
-        return kind(id, form.model, style, base, ignored, limits, includes_usage)
+        return Completion(id, form.model, style, base, ignored, limits, includes_usage)
 
     @property
     def question(self) -> tuple[CollectionQuery, Scoped]:

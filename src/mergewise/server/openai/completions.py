@@ -22,6 +22,7 @@ from mergewise.server.openai.markup import ImageEscaper, literal, position_witho
 from mergewise.server.records import Json, JsonDict
 from mergewise.types import Usage
 
+_CHUNK = "chat.completion.chunk"
 _WEB = re.compile(r"https?://(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::\d+)?(?=[/?#]|\Z)", re.ASCII | re.IGNORECASE)
 
 
@@ -170,13 +171,7 @@ def open_webui_events(sources: Sequence[MarkedSource]) -> Iterator[JsonDict]:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """The frame of a completion. `ignored` lists the parameters that were accepted without effect.
-
-    A subclass is a completion of another API: it names its objects and makes its choices.
-    """
-
-    KIND = "chat.completion"
-    KIND_OF_CHUNKS = "chat.completion.chunk"
+    """The frame of a completion. `ignored` lists the parameters that were accepted without effect."""
 
     id: str
     model: str
@@ -191,10 +186,15 @@ class Completion:
     def whole(self, answer: Json) -> JsonDict:
         """Return the complete completion of an answer with its context."""
         sources = self.sources(answer, answer["context"]["passages"])
-        choice = self.choice(self.text(answer, sources), url_citations(sources))
+        message = {
+            "role": "assistant",
+            "content": self.text(answer, sources),
+            "refusal": None,
+            "annotations": url_citations(sources),
+        }
         return {
-            **self._frame(self.KIND),
-            "choices": [{"index": 0, **choice, "logprobs": None, "finish_reason": finish_reason(answer)}],
+            **self._frame("chat.completion"),
+            "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason(answer)}],
             "usage": usage(answer),
             "mergewise": self.body(answer),
         }
@@ -209,13 +209,6 @@ class Completion:
         """Return the answer for the field `mergewise`, with the names of the parameters without effect."""
         limits = () if answer["usage"]["output_tokens"] else self.limits
         return {**answer, "ignored": sorted({*self.ignored, *limits, *answer.get("ignored", ())})}
-
-    def choice(self, content: str, annotations: Sequence[Json]) -> JsonDict:
-        return {"message": {"role": "assistant", "content": content, "refusal": None, "annotations": annotations}}
-
-    def delta(self, delta: Json) -> JsonDict:
-        """Return the fields of a choice that add this part of a message."""
-        return {"delta": dict(delta)}
 
     async def chunks(self, events: AsyncGenerator[QuestionEvent, None]) -> AsyncGenerator[Json, None]:
         """Yield the chunks of a stream, from the events of a question."""
@@ -243,31 +236,18 @@ class Completion:
                             yield self._chunk({"annotations": url_citations(sources)})
                         yield self._chunk({}, finish_reason(answer), mergewise=self.body(answer))
                         if self.includes_usage:
-                            yield {**self._frame(self.KIND_OF_CHUNKS), "choices": [], "usage": usage(answer)}
+                            yield {**self._frame(_CHUNK), "choices": [], "usage": usage(answer)}
 
     def _chunk(self, delta: Json, finish: str | None = None, mergewise: Json | None = None) -> JsonDict:
         return {
-            **self._frame(self.KIND_OF_CHUNKS),
-            "choices": [{"index": 0, **self.delta(delta), "logprobs": None, "finish_reason": finish}],
+            **self._frame(_CHUNK),
+            "choices": [{"index": 0, "delta": dict(delta), "logprobs": None, "finish_reason": finish}],
             **({"usage": None} if self.includes_usage else {}),
             **({} if mergewise is None else {"mergewise": dict(mergewise)}),
         }
 
     def _frame(self, kind: str) -> JsonDict:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
-
-
-class TextCompletion(Completion):
-    """A completion of the older API, which has a text instead of a message and no annotations."""
-
-    KIND = "text_completion"
-    KIND_OF_CHUNKS = "text_completion"
-
-    def choice(self, content: str, annotations: Sequence[Json]) -> JsonDict:
-        return {"text": content}
-
-    def delta(self, delta: Json) -> JsonDict:
-        return {"text": delta.get("content") or ""}
 
 
 def task_answer(text: str, tokens: Usage) -> JsonDict:

@@ -16,7 +16,6 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from mergewise.extend import split_sentences
-from mergewise.server.openai.requests import ChatMessage
 from mergewise.server.problems import HTTPProblem, invalid, refusal
 from mergewise.types import Message
 
@@ -27,7 +26,6 @@ _TASK = "### Task:"
 _HISTORY = "<chat_history>"
 _FIRST_LINE = re.compile(r"<chat_history>\s*(?:user\s*:)?\s*(.*?)\s*(?:\n|</chat_history>|\Z)", re.IGNORECASE)
 _LONGEST_TITLE = 60
-_ROLE = re.compile(r"^(system|user|assistant): ", re.MULTILINE)
 # characters of a condensed question and of a sentence in it
 _CONDENSED, _LONGEST_SENTENCE = 1_000, 300
 _QUOTED_LINE = re.compile(r"^[ \t]*>.*\n?", re.MULTILINE)
@@ -92,16 +90,6 @@ def chat_question(messages: Sequence[Any]) -> ChatQuestion:
     history = [turn if turn.role == "assistant" else Message("user", condense(turn.text)) for turn in before]
     kinds = tuple(dict.fromkeys(ignored))
     return ChatQuestion(condense(whole), tuple(history), kinds, instruction, whole if is_long else "")
-
-
-def prompt_messages(prompt: str) -> list[ChatMessage]:
-    """Return the prompt of a text completion as messages. LlamaIndex writes a role before each, and `assistant:` at the end."""
-    conversation = prompt.rstrip().removesuffix("\nassistant:")
-    before, *parts = _ROLE.split(conversation)
-    if conversation == prompt.rstrip() or before.strip() or not parts:
-        return [ChatMessage(role="user", content=prompt)]
-    turns = zip(parts[::2], parts[1::2], strict=True)
-    return [ChatMessage.model_validate({"role": role, "content": text.strip()}) for role, text in turns]
 
 
 def condense(text: str) -> str:

@@ -76,22 +76,13 @@ class ModelForm(OpenForm):
         return self.given_values("max_completion_tokens", "max_output_tokens", "max_tokens")
 
 
-class ChoiceForm(ModelForm):
+class ChatForm(ModelForm):
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=500)]
     max_tokens: Limit | None = None
+    max_completion_tokens: Limit | None = None
     n: int | None = None
     seed: int | None = None
     stop: str | Annotated[list[str], Field(max_length=16)] | None = None
-
-
-class TextForm(ChoiceForm):
-    """A request of the older API. A list has one prompt."""
-
-    prompt: Prompt | Annotated[list[Prompt], Field(min_length=1, max_length=1)]
-
-
-class ChatForm(ChoiceForm):
-    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=500)]
-    max_completion_tokens: Limit | None = None
     tools: list[Any] | None = None
     tool_choice: str | JsonDict | None = None
     response_format: ReplyFormat | None = None
@@ -192,13 +183,8 @@ class BatchForm(OpenForm):
     attributes: Metadata | None = None
 
 
-class RerankText(OpenForm):
-    text: str
-
-
 class RerankForm(OpenForm):
     model: str
     query: Words
-    documents: Annotated[list[str | RerankText], Field(min_length=1, max_length=1000)]
+    documents: Annotated[list[str], Field(min_length=1, max_length=1000)]
     top_n: Annotated[int, Field(ge=1)] | None = None
-    return_documents: bool = False

@@ -21,7 +21,7 @@ from mergewise.server.collection_query import QuestionEvent
 from mergewise.server.collections import key_of
 from mergewise.server.native.questions import STREAMED, event_bytes
 from mergewise.server.openai.chat import Ask, response_format
-from mergewise.server.openai.completions import Completion, MarkedSource, TextCompletion, file_of
+from mergewise.server.openai.completions import Completion, MarkedSource, file_of
 from mergewise.server.openai.conversations import LONGEST_QUESTION, MOST_HISTORY
 from mergewise.server.openai.markup import ImageEscaper
 from mergewise.server.openai.requests import ChatMessage, InputItem, ResponseForm
@@ -59,7 +59,7 @@ async def create_response(form: ResponseForm, request: Request, service: InServi
         raise refusal(f"unknown vector store (the model {form.model!r} searches {config.collection!r})", "tools")
     ignored += ["tools"] if any(tool.type != "file_search" for tool in form.tools or ()) else []
     stores = config.store and form.store is not False
-    writer = ResponseWriter(ask.frame(TextCompletion, "resp_", ignored), form, stores)
+    writer = ResponseWriter(ask.frame("resp_", ignored), form, stores)
 
     async def keep(whole: Json) -> None:
         if stores:

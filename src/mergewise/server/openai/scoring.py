@@ -7,7 +7,6 @@ import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,7 @@ _ELSEWHERE = frozenset({"openai", "http", "https"})
 async def embed(form: EmbeddingsForm, request: Request, service: InService) -> Response:
     """Embed texts with the embedder of this name."""
     config = _model_named(form.model, {SHIPPED: ModelConfig(SHIPPED), **service.config.embedders})
-    texts = await in_thread(partial(_texts, form.input, config))
+    texts = _texts(form.input)
     vectors = await until_disconnect(request, _in_turns(service, config, form, texts))
     # FastAPI would convert each number in the event loop
     return Response(await in_thread(partial(_body, form, texts, vectors)), media_type="application/json")
@@ -64,39 +63,17 @@ def embedder_forms(service: ScopedService) -> list[JsonDict]:
     return [{"id": name, "object": "model", "created": 0, "owned_by": "mergewise"} for name in names]
 
 
-def _texts(given: str | Sequence[Any], config: ModelConfig) -> list[str]:
-    """Return the input as a list of texts. Raises HTTPProblem 400 for unreadable tokens, and for too many or too long texts."""
-    is_one = isinstance(given, str) or isinstance(next(iter(given), None), int)
-    inputs: Sequence[Any] = [given] if is_one else given
-    texts = [one if isinstance(one, str) else _decode(one, config) for one in inputs]
+def _texts(given: str | Sequence[Any]) -> list[str]:
+    """Return the input as a list of texts. Raises HTTPProblem 400 for tokens, and for too many or too long texts."""
+    texts = [given] if isinstance(given, str) else list(given)
+    if not all(isinstance(text, str) for text in texts):
+        hint = "send texts (LangChain: check_embedding_ctx_length=False)"
+        raise refusal("unsupported input: tokens (expected texts)", "input", hint)
     if not 0 < len(texts) <= MOST_INPUTS:
         raise refusal(f"invalid number of texts: {len(texts)} (expected 1 to {MOST_INPUTS:,})", "input")
     if any(not text.strip() or len(text) > LONGEST_INPUT for text in texts):
         raise refusal(f"invalid text: empty, or longer than {LONGEST_INPUT:,} characters", "input")
     return texts
-
-
-def _decode(tokens: Sequence[int], config: ModelConfig) -> str:
-    """Decode the tokens of a text by the model's vocabulary."""
-    if config.vocabulary is None:
-        hint = "send texts (LangChain: check_embedding_ctx_length=False), or set the vocabulary cl100k_base of this embedder"
-        raise refusal("unsupported input: tokens (expected texts)", "input", hint)
-    try:
-        return b"".join(map(_vocabulary(config.vocabulary).__getitem__, tokens)).decode("utf-8", "replace")
-    except KeyError as error:
-        raise refusal(f"unknown token: {error} ({config.vocabulary.stem})", "input") from None
-
-
-@cache
-def _vocabulary(path: Path) -> Mapping[int, bytes]:
-    """Load a vocabulary in tiktoken's format: the bytes of a token in base64 and its number, on each line."""
-    try:
-        lines = (line.split() for line in path.read_bytes().splitlines() if line)
-        return {int(number): base64.b64decode(token) for token, number in lines}
-    except (OSError, ValueError):
-        raise UsageError(
-            f"cannot read the vocabulary {path.name}", "give a file such as cl100k_base.tiktoken"
-        ) from None
 
 
 async def _in_turns(
@@ -121,16 +98,13 @@ async def _in_turns(
 @rerank_router.post("/rerank", **READ)
 async def rerank(form: RerankForm, request: Request, service: InService) -> JsonDict:
     """Rank texts for a query with the reranker of this name, best first."""
-    texts = [one if isinstance(one, str) else one.text for one in form.documents]
+    texts = form.documents
     config = _model_named(form.model, service.config.rerankers)
     scores = await until_disconnect(
         request, _admitted(service, config, lambda: _reranker(config).score(form.query, texts))
     )
     ranked = sorted(range(len(texts)), key=lambda at: (-scores[at], at))[: form.top_n]
-    shown = [{"document": {"text": texts[at]}} if form.return_documents else {} for at in ranked]
-    results = [
-        {"index": at, "relevance_score": float(scores[at]), **more} for at, more in zip(ranked, shown, strict=True)
-    ]
+    results = [{"index": at, "relevance_score": float(scores[at])} for at in ranked]
     meta = {"api_version": {"version": "2"}, "billed_units": {"search_units": 1}}
     return {"id": f"rerank-{secrets.token_hex(12)}", "results": results, "meta": meta}
 
