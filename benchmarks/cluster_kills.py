@@ -1,4 +1,4 @@
-"""Questions to a searching cluster while its actors and nodes are killed: lost and wrong answers, CPU, messages and hedging.
+"""Questions to a searching cluster while its actors and nodes are killed: lost and wrong answers, CPU and messages.
 
 The nodes are local (`ray.cluster_utils`). A question is lost if it raises an error, and wrong if its context differs from that of
 the same index in this process. Meanwhile a writer commits, and one of the following happens as soon as the cluster is whole
@@ -93,16 +93,13 @@ def cpu_of(pids: Sequence[int]) -> float:
     return sum(int(own[11]) + int(own[12]) for own in fields) / ticks
 
 
-def measured(
-    index: mw.Index, control: Control, strategy: str, questions: Sequence[str], *, hedge: bool = False
-) -> dict[str, float]:
+def measured(index: mw.Index, control: Control, strategy: str, questions: Sequence[str]) -> dict[str, float]:
     """Ask questions without faults. Return CPU and wall times in milliseconds, and messages a question.
 
     CPU that the processes use without questions is measured before and subtracted.
     """
     store = index.store
     assert isinstance(store, ClusterStore)
-    store._searchers.hedges = 0 if hedge else 10**9
     for question in questions[:10]:
         index.context(question, strategy=strategy)
     pids = list(searcher_pids(control).values())
@@ -244,7 +241,6 @@ def campaign(
     control.wait(lambda state: state["ready"] and is_whole(state, given.nodes), 120)
     index = mw.open(local.store.directory, ray=nodes.address)
     assert isinstance(index.store, ClusterStore)
-    searchers = index.store._searchers
     report: dict[str, Any] = {
         "leaves": local.store.reader().row_counts()["leaf"],
         "shards": len(local.store.manifest.parts),
@@ -252,9 +248,8 @@ def campaign(
     few = questions[: given.measured]
     report |= {name: measured(index, control, name, few) for name in ("topk", "weave")}
     with slow(next(iter(searcher_pids(control).values()))):
-        report["topk, one replica slow by 1 s"] = measured(index, control, "topk", few, hedge=True)
+        report["topk, one replica slow by 1 s"] = measured(index, control, "topk", few)
     control.wait(lambda state: is_whole(state, given.nodes), 120)
-    hedges, messages = searchers.hedges, searchers.messages
     asking = Campaign(index, expected, given.questions)
     threads = [Thread(target=asking.run) for _ in range(given.threads)]
     kills, commits, until = Counter[str](), 0, time.monotonic() + given.seconds
@@ -278,7 +273,6 @@ def campaign(
         "kills": dict(kills),
         "commits": commits,
         "snapshots": len(asking.snapshots),
-        "hedged": round((searchers.hedges - hedges) / (searchers.messages - messages), 3),
         "p50_ms": round(1000 * median(answered)),
         "p99_ms": round(1000 * answered[len(answered) * 99 // 100]),
         "slowest_ms": round(1000 * answered[-1]),

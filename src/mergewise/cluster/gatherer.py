@@ -1,8 +1,7 @@
-"""The transport of the gatherer: one message a searcher, with a deadline, hedging and failover.
+"""The transport of the gatherer: one message a searcher, with a deadline and failover.
 
-searcher   of each shard the first of its replicas, in an order of this thread, that has not failed or been slow lately
+searcher   of each shard the first of its replicas, in an order of this thread, that has not failed lately
 deadline   travels with the message in seconds, and a message that is not needed any more is cancelled in the searcher's queue
-hedging    a message that takes longer than 95 % of its searcher's answers is sent to the next replicas, too: at most 5 % of all
 failover   a dead or silent searcher, a missing snapshot, or files that cannot be read: the message goes to the next replicas,
            and at last with the manifests, so that a searcher of the newest placement opens the snapshot again
 """
@@ -11,15 +10,13 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from threading import get_ident
 from time import monotonic
 from typing import Any
-
-import numpy as np
 
 import mergewise
 from mergewise import VIEWS
@@ -41,14 +38,10 @@ from mergewise.extend import (
     load_ray,
 )
 
-# share of messages that may be hedged, and seconds until the first ones are
-HEDGED, FIRST_HEDGE = 0.05, 0.5
-# seconds for which a searcher that failed or was slow is the last choice: at first, and at most after further failures
+# seconds for which a searcher that failed is the last choice: at first, and at most after further failures
 AVOIDED, LONGEST = 1.0, 16.0
 # seconds without an answer after which a searcher counts as dead, and longest wait without a look at the deadline
 SILENT, LOOK = 30.0, 0.5
-# number of last answers of a searcher whose times are kept, and how many must be known
-_MEASURED, _FEWEST = 200, 20
 
 
 @dataclass(eq=False, slots=True)
@@ -58,7 +51,6 @@ class ShardMessage:
     searcher: str
     shards: list[int]
     sent: float
-    is_hedged: bool = False
 
 
 class Searchers(Actors):
@@ -66,10 +58,9 @@ class Searchers(Actors):
 
     def __init__(self, ray: Any, place: Place) -> None:
         super().__init__(ray, place)
-        self.messages = self.hedges = 0
+        self.messages = 0
         # until when a searcher is avoided, and for how long
         self._avoided: dict[str, tuple[float, float]] = {}
-        self._seconds: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_MEASURED))
 
     def in_order(self, searchers: Iterable[str]) -> list[str]:
         """Sort searchers, best first.
@@ -85,16 +76,8 @@ class Searchers(Actors):
         seconds = min(LONGEST, 2 * self._avoided.get(searcher, (0.0, AVOIDED / 2))[1])
         self._avoided[searcher] = monotonic() + seconds, seconds
 
-    def note_answer(self, message: ShardMessage) -> None:
-        self._seconds[message.searcher].append(monotonic() - message.sent)
-        self._avoided.pop(message.searcher, None)
-
-    def hedging_time(self, message: ShardMessage) -> float:
-        """Return the time at which the message goes to other replicas, too."""
-        if message.is_hedged or self.hedges > HEDGED * self.messages:
-            return message.sent + SILENT
-        known = self._seconds[message.searcher]
-        return message.sent + (FIRST_HEDGE if len(known) < _FEWEST else float(np.percentile(known, 95)))
+    def trust(self, searcher: str) -> None:
+        self._avoided.pop(searcher, None)
 
     def look(self, known: Placement, *, at_all: bool) -> tuple[Placement | None, set[str]]:
         """Ask a searcher, or all, for a newer placement. Return it, and the searchers that answered."""
@@ -145,36 +128,33 @@ class _Round:
             self._send(self._calls)
             while len(self._answers) < len(self._calls):
                 check_time()
-                wait = min(map(self._searchers.hedging_time, self._running.values())) - monotonic()
-                for ref in self._ray.wait([*self._running], timeout=min(max(wait, 0.001), LOOK))[0]:
+                for ref in self._ray.wait([*self._running], timeout=LOOK)[0]:
                     self._take(ref, self._running.pop(ref))
-                self._hedge()
+                for ref, message in [*self._running.items()]:
+                    if monotonic() > message.sent + SILENT:
+                        del self._running[ref]
+                        self._fail(message, StoreError(f"{message.searcher} is silent"))
             return self._answers
         finally:
-            # another searcher was quicker, or the question is over
-            for ref, message in self._running.items():
+            for ref in self._running:
                 self._ray.cancel(ref)
-                if message.is_hedged:
-                    self._searchers.avoid(message.searcher)
 
     def _send(self, shards: Iterable[int], error: object = "no searcher holds it") -> None:
         """Send the calls of each shard to its next replica. Without one, let the searchers open it, or raise ShardsMissing."""
         placement = self._shards.placement
         messages: dict[str, list[int]] = defaultdict(list)
-        for at in [at for at in shards if at not in self._answers]:
-            is_asked = any(at in one.shards for one in self._running.values())
-            if not self._left[at] and not is_asked and at not in self._reopened:
+        for at in shards:
+            if not self._left[at] and at not in self._reopened:
                 # successors of dead searchers hold newer snapshots only
                 self._reopened.add(at)
                 newest = self._searchers.look(placement, at_all=True)[0] or placement
                 self._left[at] = {*searchers_of(at, newest.names, newest.replicas)}
-            if self._left[at]:
-                best = self._searchers.in_order(self._left[at])[0]
-                self._left[at].remove(best)
-                messages[best].append(at)
-            elif not is_asked:
+            if not self._left[at]:
                 what = f"shard {at} of {len(self._shards.manifests)} is not available: {error}"
                 raise ShardsMissing(what, "ask again; see `mergewise cluster status`")
+            best = self._searchers.in_order(self._left[at])[0]
+            self._left[at].remove(best)
+            messages[best].append(at)
         for name, own in messages.items():
             message = ShardMessage(name, own, monotonic())
             state = placement.state if self._reopened.intersection(own) else None
@@ -198,24 +178,12 @@ class _Round:
         elif isinstance(outcome, Exception):
             raise outcome
         else:
-            self._searchers.note_answer(message)
-            self._answers = outcome | self._answers
+            self._searchers.trust(message.searcher)
+            self._answers |= outcome
 
     def _fail(self, message: ShardMessage, error: Exception) -> None:
         self._searchers.avoid(message.searcher)
         self._send(message.shards, error)
-
-    def _hedge(self) -> None:
-        """Send late messages to other replicas, too. A silent searcher counts as dead."""
-        for ref, message in [*self._running.items()]:
-            now = monotonic()
-            if now > message.sent + SILENT:
-                del self._running[ref]
-                self._fail(message, StoreError(f"{message.searcher} is silent"))
-            elif now > self._searchers.hedging_time(message):
-                message.is_hedged = True
-                self._searchers.hedges += 1
-                self._send(message.shards)
 
 
 class ClusterStore(ShardedStore):
