@@ -3,11 +3,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -44,17 +42,6 @@ def test_equal_calls_at_the_same_time_are_made_once(tmp_path: Path) -> None:
     spent = replies[0].usage + replies[1].usage
     assert (spent.calls, spent.paid) == (2, Usage(1, 5, 1))
     assert spent.cost(1_000_000, 0) == 5
-
-
-def test_a_cache_of_an_earlier_version_is_read_and_its_costs_are_estimates(tmp_path: Path) -> None:
-    run(CachedChat(ScriptedChat(["fish", "milk"]), tmp_path).complete(QUESTION))
-    with closing(sqlite3.connect(tmp_path / FILE)) as database:
-        for column in ("estimated", "output_tokens", "input_tokens"):
-            database.execute(f"ALTER TABLE replies DROP COLUMN {column}")
-    for _ in range(2):
-        reply = run(CachedChat(ScriptedChat([]), tmp_path).complete(QUESTION))
-        assert reply == Reply("fish", Usage(1, 5, 1, True, 0, 1, 5, 1))
-    run(CachedChat(ScriptedChat(["new"]), tmp_path).complete([Message("user", "another")]))
 
 
 def test_everything_that_changes_the_answer_is_in_the_key(tmp_path: Path) -> None:

@@ -5,20 +5,17 @@ import pytest
 pytest.importorskip("openai")
 
 from mergewise.errors import UsageError
-from mergewise.models.endpoint import Endpoint, key_for
+from mergewise.models.endpoint import Endpoint
 
 
 def test_only_the_public_endpoint_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     with pytest.raises(UsageError, match="OPENAI_API_KEY"):
-        key_for()
-    assert key_for("http://host/v1") == "none"
-    assert key_for(api_key="given") == "given"
+        Endpoint("openai:m", "chat completions")
+    Endpoint("openai:m", "chat completions", base_url="http://host/v1")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://host/v1")
-    assert key_for() == "none"
-    monkeypatch.setenv("OPENAI_API_KEY", "set")
-    assert key_for("http://host/v1") == "set"
+    Endpoint("openai:m", "chat completions")
 
 
 def test_the_default_address_is_the_public_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from tests.support import patience
 from mergewise.concurrency import run
 from mergewise.errors import InputRefused, ModelError, UsageError
 from mergewise.models import load_chat
-from mergewise.models.endpoint import LONGEST_PAUSE, failure
+from mergewise.models.endpoint import LONGEST_PAUSE, Endpoint
 from mergewise.models.scripted import ChatServer, Turn
 from mergewise.protocols import ChatModel
 from mergewise.types import Message, Reply, Usage
@@ -112,7 +112,7 @@ def test_the_hint_names_a_long_pause(after: object, told: bool) -> None:
     openai = pytest.importorskip("openai")
     error = openai.OpenAIError("busy")
     error.response = SimpleNamespace(headers={"retry-after": str(after)})
-    hint = failure("openai:m", "http://127.0.0.1:9", "chat completions", error).hint
+    hint = Endpoint("openai:m", "chat completions", base_url="http://127.0.0.1:9").failure(error).hint
     assert (f"retry after {after} seconds" in hint) is told
 
 

@@ -245,19 +245,19 @@ class Predicting:
         return np.array([self.logits[text] for _, text in pairs])
 
 
-class PredictingBefore(Predicting):
-    """A fake CrossEncoder of an earlier version, with two labels, and a softmax by default."""
+class PredictingTwo(Predicting):
+    """A fake CrossEncoder with two labels, and a softmax by default."""
 
     def predict(
-        self, pairs: Any, batch_size: int = 1, show_progress_bar: bool = True, activation_fct: Any = None
+        self, pairs: Any, batch_size: int = 1, show_progress_bar: bool = True, activation_fn: Any = None
     ) -> Any:
         values = np.array([[1.0, 1.0 + self.logits[text]] for _, text in pairs])
-        if activation_fct is None:
+        if activation_fn is None:
             values = np.exp(values) / np.exp(values).sum(axis=1, keepdims=True)
-        return values if activation_fct is None else activation_fct(values)
+        return values if activation_fn is None else activation_fn(values)
 
 
-@pytest.mark.parametrize("model", [Predicting(), PredictingBefore()])
+@pytest.mark.parametrize("model", [Predicting(), PredictingTwo()])
 def test_scores_of_a_cross_encoder_do_not_depend_on_the_batch(
     model: Predicting, monkeypatch: pytest.MonkeyPatch
 ) -> None:

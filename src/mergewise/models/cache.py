@@ -24,7 +24,6 @@ from weakref import WeakValueDictionary
 
 from mergewise.errors import UsageError
 from mergewise.files import find_untrusted_entry
-from mergewise.models.tokens import count_tokens
 from mergewise.protocols import ChatModel, CompletingModel
 from mergewise.types import Message, Reply, Usage
 
@@ -33,10 +32,11 @@ Inner = TypeVar("Inner", bound=CompletingModel)
 FILE = "replies.sqlite3"
 # seconds to wait for another process that is writing
 _WAIT = 30.0
-_ANSWERS = "replies (key BLOB PRIMARY KEY, text TEXT NOT NULL, complete INTEGER NOT NULL"
-# what the first call cost, added to tables of earlier versions: tokens read and written, and whether they are estimates
-_COSTS = ("input_tokens INTEGER", "output_tokens INTEGER", "estimated INTEGER")
-_TABLE = f"{', '.join([_ANSWERS, *_COSTS])})"
+# the last columns are what the first call cost: tokens read and written, and whether they are estimates
+_TABLE = (
+    "replies (key BLOB PRIMARY KEY, text TEXT NOT NULL, complete INTEGER NOT NULL, "
+    "input_tokens INTEGER, output_tokens INTEGER, estimated INTEGER)"
+)
 # maximum of bytes of an answer, as for answers from endpoints
 _LONGEST_BYTES = 64_000_000
 
@@ -79,18 +79,13 @@ class CachedChat(_ChatWrapper[ChatModel]):
         self._under_way: WeakValueDictionary[tuple[object, bytes], asyncio.Lock] = WeakValueDictionary()
         with self._database() as database:
             database.execute(f"CREATE TABLE IF NOT EXISTS {_TABLE}")
-            known = {column[1] for column in database.execute("PRAGMA table_info(replies)")}
-            for column in _COSTS if "estimated" not in known else ():
-                # another process may add it first
-                with suppress(sqlite3.OperationalError):
-                    database.execute(f"ALTER TABLE replies ADD COLUMN {column}")
 
     async def complete(
         self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
     ) -> Reply:
         key = call_key(self.identity, messages, max_tokens, schema)
         async with self._under_way.setdefault((asyncio.get_running_loop(), key), asyncio.Lock()):
-            reply = await asyncio.to_thread(self._find, key, messages)
+            reply = await asyncio.to_thread(self._find, key)
             if reply is None:
                 reply = await self.chat.complete(messages, max_tokens=max_tokens, schema=schema)
                 await asyncio.to_thread(self._keep, key, reply)
@@ -99,7 +94,7 @@ class CachedChat(_ChatWrapper[ChatModel]):
     async def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
         """Stream an answer. A cached answer is a single piece."""
         key = call_key(self.identity, messages, max_tokens, None)
-        cached = await asyncio.to_thread(self._find, key, messages)
+        cached = await asyncio.to_thread(self._find, key)
         if cached is not None:
             yield cached.text
             yield cached
@@ -113,19 +108,18 @@ class CachedChat(_ChatWrapper[ChatModel]):
         self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
     ) -> bool:
         """Check whether the answer is cached."""
-        return self._find(call_key(self.identity, messages, max_tokens, schema), messages) is not None
+        return self._find(call_key(self.identity, messages, max_tokens, schema)) is not None
 
-    def _find(self, key: bytes, messages: Sequence[Message]) -> Reply | None:
+    def _find(self, key: bytes) -> Reply | None:
         with self._database() as database:
             row = database.execute("SELECT * FROM replies WHERE key = ?", (key,)).fetchone()
-        # other programs may have written the row, so an invalid answer counts as missing
-        if row is None or not isinstance(row[1], str) or not row[1].strip() or row[2] not in (0, 1):
+        if row is None:
             return None
         _, text, complete, read, written, estimated = row
-        if not all(isinstance(count, int) and count >= 0 for count in (read, written)):
-            # a cache of an earlier version lacks the counts
-            *asked, written = count_tokens([*(message.text for message in messages), text])
-            read, estimated = sum(asked), True
+        # other programs may have written the row, so an invalid answer counts as missing
+        is_text = isinstance(text, str) and bool(text.strip()) and complete in (0, 1)
+        if not is_text or not all(isinstance(count, int) and count >= 0 for count in (read, written)):
+            return None
         usage = Usage(1, read, written, bool(estimated), 0, 1, read, written)
         return Reply(text, usage, bool(complete))
 
@@ -157,9 +151,7 @@ class CachedChat(_ChatWrapper[ChatModel]):
                 database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_BYTES)
                 # the file may hold only our table, because views and triggers run code
                 schema = database.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL").fetchall()
-                # a table of an earlier version has columns added one after another
-                known = [_ANSWERS + ", ".join(["", *_COSTS[:count]]) for count in range(len(_COSTS) + 1)]
-                if schema and schema not in ([("replies", f"CREATE TABLE {columns})")] for columns in known):
+                if schema not in ([], [("replies", f"CREATE TABLE {_TABLE}")]):
                     raise sqlite3.DatabaseError("unexpected tables")
                 yield database
         except sqlite3.Error as error:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -97,9 +96,6 @@ class SentenceTransformersCrossEncoder:
     def __init__(self, name: str) -> None:
         self.spec = f"cross-encoder:{name}"
         self._model = load(name, "CrossEncoder", max_length=MAX_TOKENS)
-        # the name of the parameter since version 4, and its earlier name
-        named = "activation_fn" if "activation_fn" in signature(self._model.predict).parameters else "activation_fct"
-        self._options = {named: _identity, "batch_size": BATCH_PAIRS, "show_progress_bar": False}
 
     def score(self, question: str, texts: Sequence[str]) -> FloatArray:
         return unit_interval(self.logits(question, texts).tolist(), "logits")
@@ -107,7 +103,9 @@ class SentenceTransformersCrossEncoder:
     def logits(self, question: str, texts: Sequence[str]) -> FloatArray:
         if not texts:
             return np.empty(0, np.float32)
-        logits = np.asarray(self._model.predict([(question, text) for text in texts], **self._options), np.float64)
+        pairs = [(question, text) for text in texts]
+        options = {"activation_fn": _identity, "batch_size": BATCH_PAIRS, "show_progress_bar": False}
+        logits = np.asarray(self._model.predict(pairs, **options), np.float64)
         if logits.ndim == 2 and logits.shape[1] == 2:
             logits = logits[:, 1] - logits[:, 0]
         if logits.shape != (len(texts),):

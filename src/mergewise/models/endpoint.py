@@ -19,8 +19,6 @@ from mergewise.ranges import RETRYING, SECONDS
 from mergewise.redaction import remember_key, remember_keys_of
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     import openai
 
 UNREADABLE = (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError)
@@ -48,25 +46,6 @@ DIRECT = {"follow_redirects": False}
 """Redirects are not followed, so that texts and keys are sent to the named address only."""
 
 
-def package() -> ModuleType:
-    """Import the `openai` package. Raises MissingExtra if it is not installed."""
-    try:
-        import openai
-    except ImportError as error:
-        raise MissingExtra("openai", "openai", error) from error
-    return openai
-
-
-def key_for(base_url: str | None = None, api_key: str | None = None) -> str:
-    """Return the key to send. Private endpoints often need no key, but the SDK requires one."""
-    key = api_key or os.environ.get("OPENAI_API_KEY")
-    if not key and not (base_url or os.environ.get("OPENAI_BASE_URL")):
-        raise UsageError(
-            "missing key for the OpenAI API", "set OPENAI_API_KEY, or OPENAI_BASE_URL for an endpoint of your own"
-        )
-    return key or "none"
-
-
 class Endpoint:
     """An endpoint of the `openai` package, with limits on the time and size of answers.
 
@@ -85,12 +64,22 @@ class Endpoint:
         timeout: float | None = None,
         megabytes: int | None = None,
     ) -> None:
-        self.sdk = package()
+        try:
+            import openai
+        except ImportError as error:
+            raise MissingExtra("openai", "openai", error) from error
+        self.sdk = openai
         self.spec, self.serves = spec, serves
         seconds = setting("timeout", timeout, TIMEOUT, SECONDS)
         self.retries = setting("retries", retries, RETRIES, RETRYING)
         self.base_url = str(base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1")
-        key = key_for(base_url, api_key)
+        key = api_key or os.environ.get("OPENAI_API_KEY")
+        if not key and not (base_url or os.environ.get("OPENAI_BASE_URL")):
+            raise UsageError(
+                "missing key for the OpenAI API", "set OPENAI_API_KEY, or OPENAI_BASE_URL for an endpoint of your own"
+            )
+        # private endpoints often need no key, but the SDK requires one
+        key = key or "none"
         remember_key(key)
         remember_keys_of(self.base_url)
 
@@ -106,10 +95,6 @@ class Endpoint:
 
         self._clients: PerLoop[openai.AsyncOpenAI] = PerLoop(client)
 
-    def client(self) -> openai.AsyncOpenAI:
-        """Return the client of the running event loop."""
-        return self._clients.here()
-
     def ask(self, path: str, body: Mapping[str, Any]) -> Any:
         """Return the JSON value of an answer. Raises ModelError if it is too slow or too large, and the errors of the SDK."""
         return run(in_time(self.spec, self.post(path, body)))
@@ -120,7 +105,7 @@ class Endpoint:
         The SDK's own records are not used: they take 75 microseconds for each choice, and an endpoint may send any number.
         """
         kind = self.sdk.AsyncStream[object] if stream else None
-        return await self.client().post(path, cast_to=object, body=dict(body), stream=stream, stream_cls=kind)
+        return await self._clients.here().post(path, cast_to=object, body=dict(body), stream=stream, stream_cls=kind)
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop."""
@@ -137,7 +122,33 @@ class Endpoint:
             raise self.invalid_answer(f"no {what} ({type(error).__name__})") from error
 
     def failure(self, error: Any) -> ModelError:
-        return failure(self.spec, self.base_url, self.serves, error)
+        """Translate an error of the SDK into ours, with a hint."""
+        sdk = self.sdk
+        # older versions of the SDK wrap our error as a lost connection
+        if isinstance(error.__cause__, ModelError):
+            return error.__cause__
+        asked = str(error.response.headers.get("retry-after", "")) if hasattr(error, "response") else ""
+        pause = int(asked) if asked.isdecimal() and len(asked) < 12 else 0
+        kind = ModelError
+        hint = f"check that {self.base_url} is running; OPENAI_BASE_URL names the endpoint"
+        if isinstance(error, sdk.APITimeoutError):
+            hint = f"increase MERGEWISE_TIMEOUT, or ask for a shorter answer: {self.base_url} did not answer in time"
+        elif getattr(error, "status_code", None) in REDIRECTS and isinstance(error, sdk.APIStatusError):
+            elsewhere = quoted_message(error.response.headers.get("location", "another address"))
+            hint = f"redirects are not followed: set OPENAI_BASE_URL to {elsewhere} if that is the endpoint"
+        elif isinstance(error, sdk.AuthenticationError | sdk.PermissionDeniedError):
+            hint = "check OPENAI_API_KEY"
+        elif isinstance(error, sdk.NotFoundError):
+            hint = f"check the model's name and that {self.base_url} serves {self.serves}"
+        elif pause > LONGEST_PAUSE:
+            hint = f"retry after {pause} seconds, as the endpoint asks"
+        elif isinstance(error, sdk.RateLimitError):
+            hint = "wait, or raise the quota: the endpoint asks for a pause"
+        elif getattr(error, "status_code", None) in REFUSED:
+            kind, said = InputRefused, message_of(error)
+            hint = next(hint for pattern, hint in _REFUSALS.items() if re.search(pattern, said, re.IGNORECASE))
+        message = str(error) if "- " in str(error) else message_of(error)
+        return kind(f"{self.spec} failed: {quoted_message(message)}", hint)
 
     def invalid_answer(self, what: str) -> ModelError:
         return ModelError(
@@ -148,34 +159,3 @@ class Endpoint:
 def message_of(error: openai.OpenAIError) -> str:
     """Return the message of an error with its body, which may name what is wrong in another place."""
     return f"{error} - {getattr(error, 'body', None) or ''}".removesuffix(" - ")
-
-
-def failure(spec: str, base_url: object, serves: str, error: openai.OpenAIError) -> ModelError:
-    """Translate an error of the SDK into ours, with a hint. `serves` names the expected service."""
-    import openai
-
-    # older versions of the SDK wrap our error as a lost connection
-    if isinstance(error.__cause__, ModelError):
-        return error.__cause__
-    asked = str(error.response.headers.get("retry-after", "")) if hasattr(error, "response") else ""
-    pause = int(asked) if asked.isdecimal() and len(asked) < 12 else 0
-    kind = ModelError
-    hint = f"check that {base_url} is running; OPENAI_BASE_URL names the endpoint"
-    if isinstance(error, openai.APITimeoutError):
-        hint = f"increase MERGEWISE_TIMEOUT, or ask for a shorter answer: {base_url} did not answer in time"
-    elif getattr(error, "status_code", None) in REDIRECTS and isinstance(error, openai.APIStatusError):
-        elsewhere = quoted_message(error.response.headers.get("location", "another address"))
-        hint = f"redirects are not followed: set OPENAI_BASE_URL to {elsewhere} if that is the endpoint"
-    elif isinstance(error, openai.AuthenticationError | openai.PermissionDeniedError):
-        hint = "check OPENAI_API_KEY"
-    elif isinstance(error, openai.NotFoundError):
-        hint = f"check the model's name and that {base_url} serves {serves}"
-    elif pause > LONGEST_PAUSE:
-        hint = f"retry after {pause} seconds, as the endpoint asks"
-    elif isinstance(error, openai.RateLimitError):
-        hint = "wait, or raise the quota: the endpoint asks for a pause"
-    elif getattr(error, "status_code", None) in REFUSED:
-        kind, said = InputRefused, message_of(error)
-        hint = next(hint for pattern, hint in _REFUSALS.items() if re.search(pattern, said, re.IGNORECASE))
-    message = str(error) if "- " in str(error) else message_of(error)
-    return kind(f"{spec} failed: {quoted_message(message)}", hint)
