@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp, inf, log, prod
+from math import inf, log, prod
 
 import numpy as np
 import pytest
@@ -59,24 +59,6 @@ def test_the_best_token_matches_the_formula(
             prod(shares[row][v] ** w for row, w in zip(own, own_weights, strict=True)) for v in range(WORDS)
         )
         assert chosen.agreement[number] == pytest.approx(min(1.0, agreement))
-        for row, first in zip(own, chosen.first[number], strict=True):
-            assert shares[row][first] == pytest.approx(max(shares[row]))
-
-
-@settings(max_examples=examples(60))
-@given(rows_of_shares, blends(), st.booleans(), st.floats(0.2, 3), st.floats(0, 0.999))
-def test_a_sampled_token_matches_the_random_number(
-    shares: list[list[float]], blend: tuple[list[list[int]], list[list[float]]], mixture: bool, heat: float, draw: float
-) -> None:
-    """The random number in [0, 1) selects one of the consecutive shares at this temperature."""
-    rows, weights = blend
-    chosen = choose(np.log(np.array(shares)), Blend(rows, weights, mixture, heat, [draw] * len(rows)))
-    for number, (own, own_weights) in enumerate(zip(rows, weights, strict=True)):
-        scores = scores_of(shares, own, own_weights, mixture)
-        heaps = [exp((score - max(scores)) / heat) for score in scores]
-        before = sum(heaps[: chosen.tokens[number]]) / sum(heaps)
-        after = sum(heaps[: chosen.tokens[number] + 1]) / sum(heaps)
-        assert before - 1e-9 <= draw <= after + 1e-9
 
 
 def test_an_impossible_token_of_a_stream_is_excluded_by_the_product_only() -> None:
@@ -104,7 +86,6 @@ def test_a_stream_of_weight_0_has_no_effect() -> None:
         chosen = choose(log_probs, Blend([[0, 1]], [[1.0, 0.0]], mixture))
         assert chosen.tokens == [0]
         assert chosen.agreement == pytest.approx([1.0])
-        assert chosen.first == [[0, 1]]
 
 
 def test_missing_streams_get_weight_0() -> None:

@@ -72,14 +72,9 @@ def test_replug_and_parameters_of_the_strategy(
     chat = ["--chat", f"hf:{home / 'model'}"]
     assert ask(home, monkeypatch, "-s", "topk", "--mode", "replug", *chat, "--json") == 0
     assert set(json.loads(capsys.readouterr().out)["streams"]["weights"]) == {"[1]", "[2]"}
-    texts = []
-    for seed in (1, 1, 2):
-        spec = f"aed(m=1, memory=false, temperature=2, seed={seed})"
-        assert ask(home, monkeypatch, "-s", spec, *chat, "--json") == 0
-        found = json.loads(capsys.readouterr().out)
-        assert found["streams"]["weights"] == {"passages": 1.0} and found["usage"]["calls"] == 1
-        texts.append(found["answer"])
-    assert texts[0] == texts[1] != texts[2]
+    assert ask(home, monkeypatch, "-s", "aed(m=1, memory=false)", *chat, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["streams"]["weights"] == {"passages": 1.0} and found["usage"]["calls"] == 1
 
 
 def test_the_trace_names_the_stream_of_each_piece(

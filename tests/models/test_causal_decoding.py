@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.causal_models import TEXTS, network, tokenizer
 
-from mergewise.models.decoding import Sampling, StreamPrompts, decode
+from mergewise.models.decoding import StreamPrompts, decode
 from mergewise.protocols import Blend, NextTokens
 
 torch = pytest.importorskip("torch", reason="the extra `hf` is not installed")
@@ -167,7 +167,7 @@ def test_a_cache_grows_by_one_column_per_token_and_drops_finished_rows(monkeypat
 def test_a_gpu_gives_the_same_result_as_a_cpu(kind: str) -> None:
     there = HFCausalModel(kind, model=network(kind, WORDS).double(), tokenizer=WORDS, device="cuda")
     questions = [StreamPrompts(([1, 2, 3], [4] * 9), (0.6, 0.4)), StreamPrompts(([5] * 20,), (1.0,))]
-    for options in ({}, {"mixture": True}, {"sampling": Sampling(1.0, 3)}):
+    for options in ({}, {"mixture": True}):
         found, wanted = (decode(model, questions, max_tokens=8, **options) for model in (there, MODELS[kind]))
         assert [one.tokens for one in found] == [one.tokens for one in wanted]
 
@@ -199,13 +199,9 @@ def test_arrays_and_tensors_choose_the_same_tokens() -> None:
     logits = np.random.default_rng(3).normal(size=(6, 50)) * 3
     log_probs = torch.tensor(logits).log_softmax(-1).numpy()
     rows, weights = [[0, 1, 2], [3], [4, 5]], [[0.2, 0.3, 0.5], [1.0], [0.9, 0.1]]
-    for blend in (
-        Blend(rows, weights),
-        Blend(rows, weights, mixture=True),
-        Blend(rows, weights, temperature=0.8, draws=[0.1, 0.5, 0.93]),
-    ):
+    for blend in (Blend(rows, weights), Blend(rows, weights, mixture=True)):
         one, other = blending.choose(log_probs, blend), choose(torch.tensor(logits), blend)
-        assert (one.tokens, one.first) == (other.tokens, other.first)
+        assert one.tokens == other.tokens
         for mine, others in zip(one.log_probs, other.log_probs, strict=True):
             assert mine == pytest.approx(others)
         assert one.agreement == pytest.approx(other.agreement)

@@ -4,7 +4,7 @@
     mixture   argmax over v of  log sum over z of w_z P(v | q, z, y_<t)        REPLUG
 
 The agreement of streams is  sum over v of  prod over z of P(v | z)^w_z : 1 for equal distributions, near 0 if one stream rules
-out what another is sure of. With a temperature the token is sampled instead, by the question's random number in [0, 1).
+out what another is sure of.
 """
 
 from __future__ import annotations
@@ -24,15 +24,9 @@ def choose(log_probs: FloatArray, blend: Blend) -> NextTokens:
     with np.errstate(divide="ignore", invalid="ignore"):
         product = np.where(weights > 0, weights * rows, 0).sum(1)
         scores = np.logaddexp.reduce(np.log(weights) + rows, 1) if blend.mixture else product
-    if blend.temperature <= 0:
-        tokens = scores.argmax(-1)
-    else:
-        heaps = np.exp((scores - scores.max(-1, keepdims=True)).astype(np.float64) / blend.temperature).cumsum(-1)
-        draws = np.array(blend.draws) * heaps[:, -1]
-        found = [np.searchsorted(heap, draw, side="right") for heap, draw in zip(heaps, draws, strict=True)]
-        tokens = np.minimum(found, scores.shape[-1] - 1).astype(np.int64)
+    tokens = scores.argmax(-1)
     picked = np.take_along_axis(rows, np.broadcast_to(tokens[:, None, None], (*rows.shape[:2], 1)), -1)[..., 0]
-    return NextTokens.of(blend, tokens, picked, np.exp(np.logaddexp.reduce(product, -1)), rows.argmax(-1))
+    return NextTokens.of(blend, tokens, picked, np.exp(np.logaddexp.reduce(product, -1)))
 
 
 def row_tables(blend: Blend) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
@@ -55,12 +49,7 @@ def choose_on_device(logits: Any, blend: Blend) -> NextTokens:
     weights = torch.as_tensor(shares, device=logits.device, dtype=logits.dtype)[..., None]
     product = torch.where(weights > 0, weights * rows, torch.zeros_like(rows)).sum(1)
     scores = (weights.log() + rows).logsumexp(1) if blend.mixture else product
-    if blend.temperature <= 0:
-        tokens = scores.argmax(-1)
-    else:
-        heaps = (scores.double() / blend.temperature).softmax(-1).cumsum(-1)
-        draws = torch.as_tensor(blend.draws, device=scores.device, dtype=heaps.dtype)[:, None] * heaps[:, -1:]
-        tokens = torch.searchsorted(heaps, draws, right=True)[:, 0].clamp(max=scores.shape[-1] - 1)
+    tokens = scores.argmax(-1)
     picked = rows.gather(-1, tokens[:, None, None].expand(-1, rows.shape[1], 1))[..., 0]
     agreement = product.logsumexp(-1).exp()
-    return NextTokens.of(blend, *(values.cpu().numpy() for values in (tokens, picked, agreement, rows.argmax(-1))))
+    return NextTokens.of(blend, *(values.cpu().numpy() for values in (tokens, picked, agreement)))

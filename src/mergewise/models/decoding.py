@@ -1,4 +1,4 @@
-"""Decoding with one or several streams per question: greedy, by Eq. 14 of AED-RAG, by REPLUG's mixture, or sampled.
+"""Greedy decoding with one or several streams per question, by Eq. 14 of AED-RAG or by REPLUG's mixture.
 
 - The streams of a question are prompts of any length, all continued by the same tokens.
 - The streams of all questions are rows of one batch, which is read in one pass.
@@ -48,14 +48,6 @@ class StreamPrompts:
             raise UsageError(f"invalid weights: {self.weights} (expected a sum of 1)", "normalise the weights")
 
 
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """Options of sampling. Temperature 0 is greedy. With others, the seed and the question's number determine the draws."""
-
-    temperature: float = 0.0
-    seed: int = 0
-
-
 @dataclass(slots=True)
 class Decoded:
     """A decoded answer.
@@ -82,7 +74,6 @@ def decode(
     *,
     max_tokens: int,
     mixture: bool = False,
-    sampling: Sampling = Sampling(),
     show: ShowPiece | None = None,
     rows: int = ROWS,
 ) -> list[Decoded]:
@@ -93,7 +84,6 @@ def decode(
         questions: the streams of each question.
         max_tokens: maximum of tokens per answer, without end tokens.
         mixture: blend streams by REPLUG's mixture instead of Eq. 14.
-        sampling: temperature and seed.
         show: called with each piece of text.
         rows: maximum of rows in a batch.
 
@@ -101,14 +91,14 @@ def decode(
         UsageError: if a prompt fills the model's window.
         CancelledError: if the work is cancelled.
     """
-    made = [_Decoding(number, streams, model, max_tokens, sampling) for number, streams in enumerate(questions)]
+    made = [_Decoding(number, streams, model, max_tokens) for number, streams in enumerate(questions)]
     waiting = list(made)
     while waiting:
         # Up to `rows` rows, and at least one question.
         sizes = accumulate(len(answer.prompts) for answer in waiting)
         count = max(1, sum(size <= rows for size in sizes))
         batch, waiting = waiting[:count], waiting[count:]
-        _decode(model, batch, mixture, sampling.temperature, show)
+        _decode(model, batch, mixture, show)
     return [answer.decoded for answer in made]
 
 
@@ -123,9 +113,7 @@ def decode_each(
 class _Decoding:
     """The state of decoding one question."""
 
-    def __init__(
-        self, number: int, streams: StreamPrompts, model: CausalModel[Any], max_tokens: int, sampling: Sampling
-    ) -> None:
+    def __init__(self, number: int, streams: StreamPrompts, model: CausalModel[Any], max_tokens: int) -> None:
         self.number = number
         self.run = [i for i, weight in enumerate(streams.weights) if weight > 0]
         self.prompts = [streams.prompts[i] for i in self.run]
@@ -138,11 +126,7 @@ class _Decoding:
             )
         self.limit = min(max_tokens, model.window - longest)
         self.decoded = Decoded(input_tokens=sum(map(len, self.prompts)))
-        self._draws = np.random.default_rng([sampling.seed, number])
         self._shown = 0
-
-    def draw(self) -> float:
-        return float(self._draws.random())
 
     def take(self, token: int, log_probs: Sequence[float], agreement: float, text: str) -> str:
         """Append a token, and return the piece of text that is now final."""
@@ -172,9 +156,7 @@ class _Decoding:
         return rest
 
 
-def _decode(
-    model: CausalModel[Any], batch: list[_Decoding], mixture: bool, temperature: float, show: ShowPiece | None
-) -> None:
+def _decode(model: CausalModel[Any], batch: list[_Decoding], mixture: bool, show: ShowPiece | None) -> None:
     # A row for each prompt. Equal prompts are read once.
     prompts = [tuple(prompt) for answer in batch for prompt in answer.prompts]
     places = {prompt: place for place, prompt in enumerate(dict.fromkeys(prompts))}
@@ -185,10 +167,7 @@ def _decode(
         if CancellableWork.current().cancelled:
             raise CancelledError
         check_time()
-        draws = [answer.draw() for answer in batch] if temperature > 0 else []
-        choice = model.choose(
-            state, Blend(_rows(batch), [answer.weights for answer in batch], mixture, temperature, draws)
-        )
+        choice = model.choose(state, Blend(_rows(batch), [answer.weights for answer in batch], mixture))
         going: list[int] = []
         for place, answer in enumerate(batch):
             token = choice.tokens[place]

@@ -169,15 +169,11 @@ class Blend:
         rows: Rows of each question, one per stream.
         weights: Weights of the streams of each question.
         mixture: Sum probabilities (REPLUG) instead of log-probabilities (Eq. 14 of AED-RAG).
-        temperature: Temperature of sampling. With 0, the most likely token is chosen.
-        draws: Random number in [0, 1) of each question, for sampling.
     """
 
     rows: Sequence[Sequence[int]]
     weights: Sequence[Sequence[float]]
     mixture: bool = False
-    temperature: float = 0.0
-    draws: Sequence[float] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,25 +184,20 @@ class NextTokens:
         tokens: Next token of each question.
         log_probs: Log-probability of the token in each stream of each question.
         agreement: Agreement of the streams of each question, in (0, 1].
-        first: Token that each stream would have chosen alone.
     """
 
     tokens: list[int]
     log_probs: list[list[float]]
     agreement: list[float]
-    first: list[list[int]]
 
     @classmethod
-    def of(
-        cls, blend: Blend, tokens: IntArray, picked: FloatArray, agreement: FloatArray, first: IntArray
-    ) -> NextTokens:
+    def of(cls, blend: Blend, tokens: IntArray, picked: FloatArray, agreement: FloatArray) -> NextTokens:
         """Build the record from tables of (questions, streams). A question may have fewer streams than there are columns."""
         streams = [len(rows) for rows in blend.rows]
         return cls(
             tokens.tolist(),
             [row[:n] for row, n in zip(picked.tolist(), streams, strict=True)],
             np.minimum(agreement, 1).tolist(),
-            [row[:n] for row, n in zip(first.tolist(), streams, strict=True)],
         )
 
 

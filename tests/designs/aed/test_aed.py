@@ -87,9 +87,9 @@ def test_equation_11(scores: tuple[float, ...], beta: float, expected: float) ->
 
 
 def test_parameters() -> None:
-    one = ask("aed(longest=40, m=1, memory=false, temperature=0.5, seed=7)")
+    one = ask("aed(longest=40, m=1, memory=false)")
     assert len(one.passages) == 1
-    assert (ensemble_in(one).memory, ensemble_in(one).temperature, ensemble_in(one).seed) == (False, 0.5, 7)
+    assert not ensemble_in(one).memory
     assert ensemble_in(one).streams[0].utility == 4.0
     first = ask("aed(longest=40, k=1)")
     assert [passage.headings[-1] for passage in first.passages] == ["Arden"]
@@ -270,7 +270,7 @@ def test_contradicting_parameters_are_rejected(spec: str, message: str) -> None:
 def test_preset_has_the_values_of_the_paper() -> None:
     paper = resolve("aed(preset=paper)")[1]
     # section 4.1: two of ten passages, a visibility of 0.5, all three streams, the best token
-    assert (paper.k, paper.m, paper.beta, paper.temperature) == (10, 2, 0.5, 0.0)
+    assert (paper.k, paper.m, paper.beta) == (10, 2, 0.5)
     assert paper.triplets and paper.memory and paper.ensemble and paper.by == "utility"
     # the paper does not exclude a background of "N/A", so it is read and weighted
     assert replace(paper, na=False) == resolve("aed")[1]

@@ -332,19 +332,6 @@ def test_answers_cut_by_the_token_limit_are_incomplete() -> None:
     assert (found.text[:3], found.complete) == ("Del", False)
 
 
-def test_sampling_is_a_parameter_of_the_strategy() -> None:
-    def vague(text: str) -> Mapping[str, float]:
-        return {"\n": 1e-9, **dict.fromkeys("abcdef", 1e6)}
-
-    def said(temperature: float, seed: int) -> str:
-        causal = ScriptedCausal(ALPHABET, vague, end="\n", window=6000)
-        drawn = Ensemble((PASSAGES,), memory=False, temperature=temperature, seed=seed)
-        return answer("aed", request(causal, drawn)).text
-
-    assert said(1.0, 3) == said(1.0, 3) != said(1.0, 4)
-    assert said(0.0, 3) == said(0.0, 4)
-
-
 # -- a chat model, without probabilities
 
 

@@ -27,7 +27,7 @@ FIRST = context(
     passage(0, 10), passage(20, 30), passage(0, 5, "(a; b; c)", False),
     ensemble=Ensemble(
         (stream_of("passages", (3.0, 2), (1.0, 1), beta=0.25), stream_of("triplets", (2.0, 3), beta=0.25)),
-        memory=False, temperature=0.5, seed=7, together=3,
+        memory=False, together=3,
     ),
 )  # fmt: skip
 SECOND = context(passage(40, 50), ensemble=Ensemble((stream_of("passages", (2.0, 1)),)))
@@ -40,7 +40,7 @@ def test_streams_follow_their_passages() -> None:
     assert (passages.passages, passages.utilities) == ((1, 2), (3.0, 2.0, 1.0))
     assert passages.utility == 3.0 + 0.25 * 2.0 + 0.25**2 * 1.0
     assert (triplets.name, triplets.passages, triplets.utilities) == ("triplets", (3,), (2.0,))
-    assert replace(found, streams=()) == Ensemble((), False, 0.5, 7, 3)
+    assert replace(found, streams=()) == Ensemble((), False, 3)
 
 
 def test_dropped_passages_lose_their_streams() -> None:

@@ -76,8 +76,6 @@ class AED:
         Literal["better", "triplets", "both"],
         "Candidates without the ensemble: the better of passage and triplets, only triplets, or both",
     ] = "better"
-    temperature: Annotated[float, Range(0, 10), "Sampling temperature, 0 for the best token"] = 0.0
-    seed: Annotated[int, Range(0, 2**32), "Random seed of sampling"] = 0
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -116,7 +114,7 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
         lacking = "no triplets in this index" if parameters.triplets else "triplets disabled"
         reason = f"{lacking}: the other streams share their weight"
     p, together = parameters, 0 if parameters.ensemble else max(parameters.m, len(judged))
-    ensemble = Ensemble(tuple(streams), p.memory, p.temperature, p.seed, together, p.na)
+    ensemble = Ensemble(tuple(streams), p.memory, together, p.na)
     return replace(context, budget=budget, reading=ensemble, trace=(*context.trace, Step("streams", reason)))
 
 

@@ -53,17 +53,14 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Ensemble(Reading):
-    """The decoding settings of a context: its streams, whether to add the model's own background (`memory`), and sampling.
+    """The decoding settings of a context: its streams, and whether to add the model's own background (`memory`).
 
-    With `temperature` 0 the best token is taken, otherwise tokens are sampled with `seed`. If `together` is above 0, the streams
-    are not decoded separately: one prompt has the `together` most useful of the passages and the background. With `na`, a
-    background of "N/A" is read like any other. Otherwise it has no weight.
+    If `together` is above 0, the streams are not decoded separately: one prompt has the `together` most useful of the passages
+    and the background. With `na`, a background of "N/A" is read like any other. Otherwise it has no weight.
     """
 
     streams: tuple[Stream, ...]
     memory: bool = True
-    temperature: float = 0.0
-    seed: int = 0
     together: int = 0
     na: bool = False
 

@@ -12,7 +12,7 @@ from mergewise.errors import ModelError
 from mergewise.generate.citations import Claims, Locator
 from mergewise.generate.marks import MarkFilter, without_unknown
 from mergewise.generate.writer import complete
-from mergewise.models.decoding import Decoded, Sampling, StreamPrompts, decode, decode_each
+from mergewise.models.decoding import Decoded, StreamPrompts, decode, decode_each
 from mergewise.text.alignment import sentences_at
 from mergewise.text.sentences import split_sentences
 from mergewise.text.support.judge import ENOUGH
@@ -50,13 +50,11 @@ def decode_answers(asked: Sequence[StreamedQuestion], causal: CausalModel[Any], 
         for question in asked
     ]
     shown = [MarkFilter((), question.request.show or _hide) for question in asked]
-    wanted = asked[0].ensemble
     answers = decode(
         causal,
         streams,
         max_tokens=asked[0].window.limit,
         mixture=mixture,
-        sampling=Sampling(wanted.temperature, wanted.seed),
         show=lambda number, piece: shown[number].add(piece),
     )
     finished = []
