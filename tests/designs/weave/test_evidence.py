@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
@@ -275,6 +276,16 @@ def test_a_section_goes_on_in_its_next_leaf() -> None:
     pool.add([leaves[2], leaves[1]])
     firsts = [i for i, sentence in enumerate(pool.sentences) if sentence.number == 0]
     assert [pool.before(i) for i in firsts] == [None, firsts[1] - 1]
+
+
+def test_a_leaf_without_sentences_has_no_candidates() -> None:
+    line = "The pressure relief valve of pump number {} is opened by the knurled ring. "
+    reader = reader_of(Document(id="d", title="D", text="".join(line.format(i) for i in range(6))))
+    pool = SentencePool(QuestionAspects.of(QUESTION, None), {})
+    leaves = reader.sentences(range(3))
+    pool.add([replace(leaves[0], sentences=(), leads=()), leaves[1], replace(leaves[2], sentences=(), leads=())])
+    assert [pool.at(leaf, number) for leaf in (0, 2) for number in (0, -1)] == [None] * 4
+    assert pool.before(0) is None and pool.at(1, -1) == len(pool) - 1
 
 
 def test_relations_are_question_words_outside_names() -> None:

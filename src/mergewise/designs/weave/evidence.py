@@ -290,11 +290,8 @@ class SentencePool:
 
     def at(self, leaf: int, number: int) -> int | None:
         """Return the candidate for sentence `number` of a leaf (counted from the end if negative), or None if it is unknown."""
-        first = self._first.get(leaf)
-        if first is None:
-            return None
-        size = len(self.sentences[first].leaf.sentences)
-        return first + number % size if -size <= number < size else None
+        size = len(self.leaves[leaf].sentences) if leaf in self.leaves else 0
+        return self._first[leaf] + number % size if -size <= number < size else None
 
     def before(self, candidate: int) -> int | None:
         """Return the candidate before this one in its section, or None if it is unknown."""
