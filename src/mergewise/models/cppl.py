@@ -17,7 +17,6 @@ certain, because then the teacher is flat and teaches nothing.
 The paper says that the filter leaves "solvable" questions, which fits neither reading: no perplexity is below 1, so applied to
 the lowest CPPL it would drop the questions that are solved best. It fits the filter of GainRAG's public code, which does not use
 CPPL: it keeps a question if the reader, given the candidate with the lowest CPPL, writes an answer that contains a gold answer.
-That is the training's `--taught solved`.
 
 Question and contexts are prompts. An answer is tokenised once and appended to each prompt. The end token of the answer is not
 scored.

@@ -17,7 +17,7 @@ from fastapi import APIRouter, File, Form, Query, UploadFile
 from fastapi.responses import FileResponse
 
 from mergewise.extend import in_thread, on_one_line
-from mergewise.server.collections import id_of, key_of
+from mergewise.server.collections import id_of
 from mergewise.server.file_store import Attachment, ReceivedFile
 from mergewise.server.native.documents import chunks_of, document_row, download, list_documents
 from mergewise.server.openai.pages import Limit, Order, list_form, list_page
@@ -214,36 +214,10 @@ def attach_files(form: BatchForm, collection: InCollection) -> JsonDict:
 
 @router.get("/vector_stores/{c}/file_batches/{id}", **READ)
 def get_batch(id: str, collection: InCollection) -> JsonDict:
-    return _batch_form(collection, _batch(collection, id))
-
-
-@router.get("/vector_stores/{c}/file_batches/{id}/files", **READ)
-def list_batch_files(
-    id: str,
-    collection: InCollection,
-    limit: Limit = 20,
-    after: str | None = None,
-    order: Order = "desc",
-    filter: FileStatus | None = None,
-) -> JsonDict:
-    """List the documents of a batch, in the reverse order of its files."""
-    job = _batch(collection, id)
-    keys = [key_of(doc_id) for doc_id in reversed(job.request["documents"])]
-    forms = [_file_form(collection.name, _row(collection, key), job) | {"id": key} for key in keys]
-    shown = {form["id"]: form for form in forms if filter in (None, form["status"])}
-    return list_page(shown, dict, limit, after, order)
-
-
-@router.post("/vector_stores/{c}/file_batches/{id}/cancel", **WRITE)
-def cancel_batch(id: str, collection: InCollection) -> JsonDict:
-    return _batch_form(collection, collection.service.cancel(_batch(collection, id).id))
-
-
-def _batch(collection: Scoped, id: str) -> Job:
     job = collection.service.find_job(id)
     if job is None or job.collection != collection.name or "documents" not in job.request:
         raise unknown("batch")
-    return job
+    return _batch_form(collection, job)
 
 
 def _batch_form(collection: Scoped, job: Job) -> JsonDict:

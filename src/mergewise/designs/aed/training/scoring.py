@@ -15,24 +15,20 @@ def utilities(base: Base, question: str, texts: Sequence[str], tokens: int) -> A
     """Compute the utility of each text, with gradients if enabled. Returns a tensor of shape (len(texts),)."""
     import torch
 
-    encoded = base.tokenizer([question] * len(texts), list(texts), truncation="longest_first", max_length=tokens)
-    order = sorted(range(len(texts)), key=lambda i: len(encoded["input_ids"][i]))
-    names = [name for name in base.tokenizer.model_input_names if name in encoded]
-    fills = {"input_ids": base.tokenizer.pad_token_id or 0}
+    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     parts = []
     for first in range(0, len(order), PAIRS):
-        rows = order[first : first + PAIRS]
-        longest = max(len(encoded["input_ids"][i]) for i in rows)
-        given = {
-            name: [encoded[name][i] + [fills.get(name, 0)] * (longest - len(encoded[name][i])) for i in rows]
-            for name in names
-        }
-        parts.append(
-            base.network(**{name: torch.tensor(v, device=base.network.device) for name, v in given.items()}).logits
+        some = [texts[i] for i in order[first : first + PAIRS]]
+        given = base.tokenizer(
+            [question] * len(some),
+            some,
+            truncation="longest_first",
+            max_length=tokens,
+            padding=True,
+            return_tensors="pt",
         )
-    places = torch.empty(len(order), dtype=torch.long, device=base.network.device)
-    places[order] = torch.arange(len(order), device=base.network.device)
-    return torch.cat(parts)[places, 0]
+        parts.append(base.network(**given.to(base.network.device)).logits[:, 0])
+    return torch.cat(parts)[torch.tensor(order).argsort()]
 
 
 def count_cut(base: Base, questions: Sequence[LabelledQuestion], tokens: int) -> int:

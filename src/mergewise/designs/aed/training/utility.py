@@ -1,4 +1,4 @@
-"""Train a predictor on labels: evaluate it on held-out questions, export it to a folder, and write its model card."""
+"""Train a predictor on labels: evaluate it on held-out questions, and export it to a folder with its report."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,11 @@ from mergewise.designs.aed.training.candidates import Kind
 from mergewise.designs.aed.training.judging import judge
 from mergewise.designs.aed.training.labels import DAMAGE, LabelStore, write_whole
 from mergewise.designs.aed.training.scoring import count_cut, question_utilities
-from mergewise.designs.aed.training.trainer import History, OnProgress, Trained, TrainSettings, digest, export, train
+from mergewise.designs.aed.training.trainer import OnProgress, Trained, TrainSettings, digest, export, train
 from mergewise.errors import UsageError
 
-RESULT, CARD, STATE = "training.json", "README.md", "checkpoint"
+RESULT, STATE = "training.json", "checkpoint"
 CHECKED = 8  # candidates to compare the exported model with the trained one
-MEASURES = {"kl": "KL to the teacher", "rho": "rank correlation", "first": "gain of the first"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,7 @@ def train_utility(
     Args:
         labels: Labels to learn from.
         kinds: Kinds of candidates to use.
-        base: Model to start from, `minilm` or `cross-encoder:PATH`.
+        base: Model to start from: `cross-encoder:PATH`.
         settings: Settings of the training.
         out: Folder to write.
         progress: Called after every step.
@@ -129,56 +127,6 @@ def _export_with_report(
         apart,
     )
     figures = json.dumps(asdict(report), indent=1) + "\n"
-    for name, text in {CARD: card(report), RESULT: figures}.items():
-        write_whole(out / name, partial(Path.write_text, data=text, encoding="utf-8"))
+    write_whole(out / RESULT, lambda part: part.write_text(figures, "utf-8"))
     shutil.rmtree(out / STATE)
     return report
-
-
-def card(report: TrainingReport) -> str:
-    """Return the model card, the README of the folder."""
-    counts, candidates, history = report.questions, report.candidates, History(**report.history)
-    made = "\n".join(f"- `{name}`: {json.dumps(value)}" for name, value in report.parameters.items())
-    levelled = (
-        f" The bias of the head was shifted by {report.shift:+.4f}, so that 0 is the gain without a context."
-        if report.shift
-        else ""
-    )
-    chosen = (
-        f" The weights are from epoch {history.best + 1} of {len(history.held_out)}."
-        if report.parameters["patience"] and history.best is not None
-        else ""
-    )
-    return f"""\
-# A utility predictor
-
-It predicts how much a text helps a reader to answer a question (AED-RAG, S of Eq. 6). Use it as
-`--reranker cross-encoder:PATH` with the path of this folder. It ranks passages, and the strategy `aed` weights its streams by it.
-
-`mergewise train utility` trained it on {counts["learnt"]} questions, with {counts["held_out"]} held out and
-{counts["dropped"]} dropped (equal candidates).{chosen}{levelled}
-The predictor cuts {candidates["cut_by_predictor"]} of {candidates["all"]} candidates to its input length
-({report.parameters["tokens"]} tokens with the question). For the reader, {candidates["cut_for_reader"]} were cut.
-`model.onnx` and `model.safetensors` differ by at most {report.apart:.1g}.
-
-## Held-out questions
-
-{_table(report)}
-
-The gain of a candidate is log(C_0 + 1) - log(C + 1), where C is its contrastive perplexity and C_0 that without a context. The
-best candidate has a mean gain of {report.held_out.get("trained", {}).get("best", 0.0):.3f}.
-
-## Parameters
-
-{made}
-"""
-
-
-def _table(report: TrainingReport) -> str:
-    if not report.held_out:
-        return "No questions were held out."
-    lines = ["| | " + " | ".join(MEASURES.values()) + " |", "| --- " * (len(MEASURES) + 1) + "|"]
-    for name, means in report.held_out.items():
-        values = ["-" if name == "search" and key == "kl" else f"{means[key]:.3f}" for key in MEASURES]
-        lines.append(f"| {name} | {' | '.join(values)} |")
-    return "\n".join(lines)
