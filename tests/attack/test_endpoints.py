@@ -134,7 +134,7 @@ def embed(url: str, retries: int | None = 0) -> object:
 
 
 def rerank(url: str, retries: int | None = 0) -> object:
-    return HTTPReranker(f"{url}/rerank", retries=retries, pause=0.01).score("question", ["a text"])
+    return HTTPReranker(f"{url}/rerank", retries=retries).score("question", ["a text"])
 
 
 CALLS = {call.__name__: call for call in (complete, stream, embed, rerank)}

@@ -287,7 +287,7 @@ def test_the_size_of_batches_is_a_setting(embedder: Any, monkeypatch: pytest.Mon
 
 
 def test_a_reranker_halves_its_batches() -> None:
-    pytest.importorskip("httpx2")
+    pytest.importorskip("openai")
     from mergewise.models.rerank_http import HTTPReranker
 
     def script(request: dict[str, Any]) -> HTTPReply:

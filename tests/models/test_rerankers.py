@@ -21,7 +21,7 @@ from mergewise.models.cross_encoder import SentenceTransformersCrossEncoder
 from mergewise.models.record import utilities_of
 from mergewise.protocols import CountsCut
 
-pytest.importorskip("httpx2")
+pytest.importorskip("openai")
 from mergewise.models.rerank_http import PROBE, HTTPReranker
 
 QUESTION, TEXTS = "What do cats eat?", [f"Text {i} about fish." for i in range(5)]
@@ -51,7 +51,7 @@ def serve() -> Iterator[Serve]:
 
         def start(*script: Script, suffix: str = "", **options: Any) -> tuple[HTTPEndpoint, HTTPReranker]:
             endpoint = stack.enter_context(HTTPEndpoint(*script))
-            options = {"retries": 2, "pause": 0.01, "scale": "shares", **options}
+            options = {"retries": 2, "scale": "shares", **options}
             reranker = HTTPReranker(f"{endpoint.url}/v1/rerank{suffix}", **options)
             stack.callback(reranker.close)
             return endpoint, reranker
@@ -136,14 +136,14 @@ def test_temporary_failures_are_retried(serve: Serve, status: int) -> None:
     ("answer", "hint"),
     [
         ((429, {}, {"Retry-After": "0"}), "quota"),
-        ((400, {}, {}), "is a rerank endpoint"),
+        ((400, {}, {}), "shorten"),
         ((401, {}, {}), "RERANK_API_KEY"),
-        ((404, {}, {}), "path"),
+        ((404, {}, {}), "serves reranking"),
         ((0, {}, {}), "is running"),
-        ((200, b"<html>", {}), "rerank endpoint"),
-        ((200, {"results": [{"index": 0}]}, {}), "rerank endpoint"),
-        ((200, {"results": [{"index": 0, "relevance_score": 1}]}, {}), "rerank endpoint"),
-        ((422, {"error": "no"}, {}), "rerank endpoint"),
+        ((200, b"<html>", {}), "serves reranking"),
+        ((200, {"results": [{"index": 0}]}, {}), "serves reranking"),
+        ((200, {"results": [{"index": 0, "relevance_score": 1}]}, {}), "serves reranking"),
+        ((422, {"error": "no"}, {}), "shorten"),
     ],
 )
 def test_other_failures_are_model_errors_with_a_hint(serve: Serve, answer: Reply, hint: str) -> None:
@@ -167,8 +167,8 @@ def test_specs(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
         load_reranker("http:host/rerank")
     with pytest.raises(UsageError, match="cross-encoder:PATH_OR_NAME"):
         load_reranker("nonsense")
-    monkeypatch.setitem(sys.modules, "httpx2", None)
-    with pytest.raises(MissingExtra, match=re.escape(install_command("rerank"))):
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(MissingExtra, match=re.escape(install_command("openai"))):
         load_reranker("http:http://127.0.0.1:1/rerank")
 
 

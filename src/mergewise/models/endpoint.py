@@ -1,4 +1,4 @@
-"""The common part of adapters of OpenAI-compatible endpoints: address, key, and translation of errors.
+"""The common part of adapters of OpenAI-compatible endpoints and of rerankers: address, key, and translation of errors.
 
 Address and key come from OPENAI_BASE_URL and OPENAI_API_KEY, as usual for the `openai` package. The package also does the retries
 (after lost connections, 408, 409, 429 and 5xx, with growing pauses or the pause that the server asks for).
@@ -49,8 +49,8 @@ DIRECT = {"follow_redirects": False}
 class Endpoint:
     """An endpoint of the `openai` package, with limits on the time and size of answers.
 
-    `serves` names the expected service in error messages. `timeout` is in seconds without a byte. `timeout` and `retries` default
-    to the environment's.
+    `serves` names the expected service in error messages, and `named_by` the settings with the address and the key. `timeout` is
+    in seconds without a byte. `timeout` and `retries` default to the environment's.
     """
 
     def __init__(
@@ -63,6 +63,7 @@ class Endpoint:
         api_key: str | None = None,
         timeout: float | None = None,
         megabytes: int | None = None,
+        named_by: tuple[str, str] = ("OPENAI_BASE_URL", "OPENAI_API_KEY"),
     ) -> None:
         try:
             import openai
@@ -72,8 +73,9 @@ class Endpoint:
         self.spec, self.serves = spec, serves
         seconds = setting("timeout", timeout, TIMEOUT, SECONDS)
         self.retries = setting("retries", retries, RETRIES, RETRYING)
+        self.named_by = named_by
         self.base_url = str(base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1")
-        key = api_key or os.environ.get("OPENAI_API_KEY")
+        key = api_key or os.environ.get(named_by[1])
         if not key and not (base_url or os.environ.get("OPENAI_BASE_URL")):
             raise UsageError(
                 "missing key for the OpenAI API", "set OPENAI_API_KEY, or OPENAI_BASE_URL for an endpoint of your own"
@@ -123,21 +125,21 @@ class Endpoint:
 
     def failure(self, error: Any) -> ModelError:
         """Translate an error of the SDK into ours, with a hint."""
-        sdk = self.sdk
+        sdk, (address, key) = self.sdk, self.named_by
         # older versions of the SDK wrap our error as a lost connection
         if isinstance(error.__cause__, ModelError):
             return error.__cause__
         asked = str(error.response.headers.get("retry-after", "")) if hasattr(error, "response") else ""
         pause = int(asked) if asked.isdecimal() and len(asked) < 12 else 0
         kind = ModelError
-        hint = f"check that {self.base_url} is running; OPENAI_BASE_URL names the endpoint"
+        hint = f"check that {self.base_url} is running; {address} names the endpoint"
         if isinstance(error, sdk.APITimeoutError):
             hint = f"increase MERGEWISE_TIMEOUT, or ask for a shorter answer: {self.base_url} did not answer in time"
         elif getattr(error, "status_code", None) in REDIRECTS and isinstance(error, sdk.APIStatusError):
             elsewhere = quoted_message(error.response.headers.get("location", "another address"))
-            hint = f"redirects are not followed: set OPENAI_BASE_URL to {elsewhere} if that is the endpoint"
+            hint = f"redirects are not followed: set {address} to {elsewhere} if that is the endpoint"
         elif isinstance(error, sdk.AuthenticationError | sdk.PermissionDeniedError):
-            hint = "check OPENAI_API_KEY"
+            hint = f"check {key}"
         elif isinstance(error, sdk.NotFoundError):
             hint = f"check the model's name and that {self.base_url} serves {self.serves}"
         elif pause > LONGEST_PAUSE:
