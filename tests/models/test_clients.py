@@ -158,29 +158,12 @@ def test_each_loop_has_its_own_client_and_closes_it() -> None:
 
     async def use(closes: bool) -> None:
         assert of_loop.here() is of_loop.here() is made[-1]
-        assert len(of_loop) >= 1
         if closes:
             await of_loop.aclose()
             await of_loop.aclose()
-            assert of_loop.pop() is None
 
     asyncio.run(use(True))
-    assert (len(made), made[0].closed, len(of_loop)) == (1, 1, 0)
+    assert (len(made), made[0].closed) == (1, 1)
     asyncio.run(use(False))
     assert len(made) == 2
     assert made[1].closed == 0
-
-
-def test_a_client_is_closed_by_its_own_method() -> None:
-    class Other(Client):
-        async def aclose(self) -> None:
-            self.closed += 10
-
-    of_loop = PerLoop(Other)
-
-    async def use() -> int:
-        client = of_loop.here()
-        await of_loop.aclose()
-        return client.closed
-
-    assert asyncio.run(use()) == 10

@@ -88,25 +88,17 @@ class PerLoop(Generic[Client]):
         self._make = make
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Client] = WeakKeyDictionary()
 
-    def __len__(self) -> int:
-        return len(self._clients)
-
     def here(self) -> Client:
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
             self._clients[loop] = self._make()
         return self._clients[loop]
 
-    def pop(self) -> Any:
-        """Remove and return the client of the running loop, or return None without one."""
-        return self._clients.pop(asyncio.get_running_loop(), None)
-
     async def aclose(self) -> None:
         """Close the connections of the running loop."""
-        client = self.pop()
+        client: Any = self._clients.pop(asyncio.get_running_loop(), None)
         if client is not None:
-            close = getattr(client, "aclose", None) or client.close
-            await close()
+            await client.close()
 
 
 async def in_time(spec: str, answer: Awaitable[Response], until: float | None = None) -> Response:

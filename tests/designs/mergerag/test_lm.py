@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -8,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.designs.mergerag.lm import MU, NU, CorpusWords, WordModel, corpus_words, words_of
+from mergewise.designs.mergerag.lm import MU, NU, WordModel, corpus_words, words_of
 
 texts = st.lists(st.text("ab c.D", max_size=30), max_size=5)
 
 
-def literal(source: str, anchor: str, background: CorpusWords, mu: float, nu: float) -> float:
+def literal(source: str, anchor: str, background: Counter[str], mu: float, nu: float) -> float:
     """Compute the module's three equations word by word."""
     s, a = words_of(source), words_of(anchor)
     total = 0.0
     for t, w in enumerate(s):
-        p_corpus = (background.counts.get(w, 0) + 0.5) / (background.total + 0.5 * (len(background.counts) + 1))
+        p_corpus = (background[w] + 0.5) / (background.total() + 0.5 * (len(background) + 1))
         p = (a.count(w) + mu * p_corpus) / (len(a) + mu)
         if t:
             v = s[t - 1]
@@ -43,7 +44,7 @@ def test_the_matrix_is_the_equations(
 def test_the_models_are_probabilities(corpus: list[str], anchor: str) -> None:
     """P(w | v, a) sums to one over all words of the corpus and the unknown word."""
     background = corpus_words([*corpus, anchor])
-    vocabulary = [*background.counts, "unknown"]
+    vocabulary = [*background, "unknown"]
     first = next(iter(vocabulary))
     scorer = WordModel(background, MU, NU)
     two = scorer.nll([f"{first} {w}" for w in vocabulary], [anchor])[:, 0] * 2

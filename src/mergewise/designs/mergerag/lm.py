@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, NamedTuple, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -44,22 +44,15 @@ def words_of(text: str) -> tuple[str, ...]:
     return tuple(_WORD.findall(text.lower()))
 
 
-class CorpusWords(NamedTuple):
-    """P(w | C) of the corpus, or of a sample of it: occurrences of each word, and of all words."""
-
-    counts: Mapping[str, int]
-    total: int
-
-    def probabilities(self, words: Sequence[str]) -> Vector:
-        """Return add-half smoothed probabilities, so that no word is impossible."""
-        occurrences = np.array([self.counts.get(word, 0) for word in words], np.float64)
-        return (occurrences + UNSEEN) / (self.total + UNSEEN * (len(self.counts) + 1))
-
-
-def corpus_words(texts: Sequence[str]) -> CorpusWords:
+def corpus_words(texts: Sequence[str]) -> Counter[str]:
     """Count the words of these texts, which replace a corpus."""
-    counts = Counter(word for text in texts for word in words_of(text))
-    return CorpusWords(counts, counts.total())
+    return Counter(word for text in texts for word in words_of(text))
+
+
+def probabilities(corpus: Counter[str], words: Sequence[str]) -> Vector:
+    """Return P(w | C) of the words in a corpus, or in a sample of it, add-half smoothed, so that no word is impossible."""
+    occurrences = np.array([corpus[word] for word in words], np.float64)
+    return (occurrences + UNSEEN) / (corpus.total() + UNSEEN * (len(corpus) + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +61,7 @@ class WordModel:
 
     spec: ClassVar[str] = "lm"
 
-    background: CorpusWords
+    background: Counter[str]
     mu: float = MU
     nu: float = NU
 
@@ -84,7 +77,7 @@ class WordModel:
         texts = list(numbered)
         s = np.array([texts.index(text) for text in sources])
         a = np.array([texts.index(text) for text in anchors])
-        p = self.background.probabilities(list(vocabulary))
+        p = probabilities(self.background, list(vocabulary))
         ids = list(numbered.values())
         lengths = np.array([len(text) for text in ids])
         n = _counts(ids, len(p))

@@ -38,7 +38,6 @@ class Raptor(CheckedFields):
         "collapsed"
     )
     k: Annotated[int, Range(1, MOST_ROWS), "nodes to retrieve; of each layer if the tree is traversed"] = 40
-    layers: Annotated[int, Range(0, 20), "layers of summaries to search; 0: chunks alone"] = 20
     keep: Annotated[int, Range(0, MOST_ROWS), "nodes kept of these, after reranking; 0: all"] = 0
     order: Order = "document"
 
@@ -120,7 +119,7 @@ def _nearest_of_all_layers(
     question: str, vector: FloatArray, raptor: RaptorReader, tree: SummaryTree, parameters: Raptor
 ) -> tuple[dict[int, float], dict[int, float]]:
     """Return the nearest of all nodes: ids of chunks and positions of summaries, with their cosines."""
-    searchable = raptor.searchable(tree, parameters.layers)
+    searchable = raptor.searchable(tree)
     cosines = (tree.vectors @ vector).tolist() if searchable else []
     both = [(score, 0, row) for row, score in raptor.nearest_chunks(question, vector, parameters.k).items()]
     both += [(cosines[node], 1, node) for node in searchable]
@@ -132,7 +131,7 @@ def _nearest_downwards(
     question: str, vector: FloatArray, raptor: RaptorReader, tree: SummaryTree, parameters: Raptor
 ) -> tuple[dict[int, float], dict[int, float]]:
     """Return the nearest nodes of the highest layer, then of the children of the last choice, down to the chunks."""
-    searchable = raptor.searchable(tree, parameters.layers)
+    searchable = raptor.searchable(tree)
     if not searchable:
         return raptor.nearest_chunks(question, vector, parameters.k), {}
     cosines = (tree.vectors @ vector).tolist()

@@ -119,14 +119,14 @@ class RaptorReader:
         vectors = self._rows.vectors(ids, CHUNKS.name)
         return {row: float(own @ vector) / max(float(np.linalg.norm(own)), 1e-9) for row, own in vectors.items()}
 
-    def searchable(self, tree: SummaryTree, layers: int) -> list[int]:
-        """Return the positions of the nodes up to this layer whose documents all match the question's condition."""
+    def searchable(self, tree: SummaryTree) -> list[int]:
+        """Return the positions of the nodes whose documents all match the question's condition."""
         numbers = self._rows.numbers()
         return [
             place
-            for place, node in enumerate(tree.nodes)
+            for place in range(len(tree.nodes))
             # Chunks of copies are in no tree.
-            if node.layer <= layers and (numbers is None or tree.documents[place] <= numbers)
+            if numbers is None or tree.documents[place] <= numbers
         ]
 
     def tree(self, models: Models) -> SummaryTree:
