@@ -166,12 +166,7 @@ class OpenAIChat:
             what = f"an error: {quoted_message(str(message))}" if message else "no chat completion"
             raise self._endpoint.invalid_answer(f"{what} ({type(error).__name__})") from error
         answer.end()
-        try:
-            top = choice["logprobs"]["content"][0]["top_logprobs"]
-            first = {str(one["token"]): float(one["logprob"]) for one in top}
-        except (LookupError, TypeError, ValueError):
-            first = {}  # the endpoint gives no log-probabilities of the first token
-        return replace(self._reply(answer, messages, schema), first=first)
+        return self._reply(answer, messages, schema)
 
     async def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
         """Answer messages piece by piece.

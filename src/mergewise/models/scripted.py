@@ -40,7 +40,6 @@ class Turn:
         pause: seconds before the answer.
         pause_per_token: seconds for each token of the answer.
         together: number of concurrent calls that the answer waits for, up to five seconds.
-        first: log-probabilities of candidates for the first token, sent if the request has `logprobs`.
     """
 
     text: str = ""
@@ -50,7 +49,6 @@ class Turn:
     pause: float = 0.0
     pause_per_token: float = 0.0
     together: int = 1
-    first: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,10 +256,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _complete(self, turn: Turn, asked: ChatRequest, text: str, complete: bool) -> None:
         message = {"role": "assistant", "content": text}
-        choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": _reason(complete)}
-        if turn.first and asked.options.get("logprobs"):
-            top = [{"token": token, "logprob": value} for token, value in turn.first.items()]
-            choice["logprobs"] = {"content": [{"token": text, "logprob": 0.0, "top_logprobs": top}]}
+        choice = {"index": 0, "message": message, "finish_reason": _reason(complete)}
         answer = {**_envelope("chat.completion"), "choices": [choice], "usage": _bill(asked.messages, text)}
         self._send(200, json.dumps(answer).encode(), turn.headers, truncate=turn.fault == "truncate")
 

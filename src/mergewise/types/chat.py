@@ -88,10 +88,8 @@ class Reply:
         text: The text.
         usage: The usage.
         complete: False if the reply reached its limit of tokens.
-        first: Log-probabilities of candidates for the first token, if the request asks for them and the model gives them.
     """
 
     text: str
     usage: Usage
     complete: bool = True
-    first: Mapping[str, float] = field(default_factory=dict)

@@ -19,7 +19,7 @@ from mergewise.generate.sources import Source
 from mergewise.models import release
 from mergewise.models.openai_chat import OpenAIChat
 from mergewise.models.record import Models
-from mergewise.models.scripted import ChatServer, Turn
+from mergewise.models.scripted import ChatServer
 from mergewise.models.scripted_causal import ScriptedCausal
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Answer, Document, Message
@@ -149,74 +149,6 @@ def test_model_with_equal_first_tokens_of_grades_is_rejected() -> None:
 # -- by a chat model, over HTTP
 
 
-# -- the segment beam
-
-
-LONG = {
-    # each passage continues an answer: the first sentence, then the second
-    "One": ("Corin built it.", " It is old."),
-    "Two": ("Delos built it.", " It is new."),
-}
-SUPPORT = {"Corin built it.": 0.9, "Delos built it.": 0.8, "It is old.": 0.1, "It is new.": 0.7}
-
-
-def writer() -> ScriptedCausal:
-    """Return a model that writes two sentences from each passage, and grades their support by `SUPPORT`."""
-
-    def rule(text: str) -> Mapping[str, float]:
-        if "Would documents help" in text:
-            return only({"Y": 1.0})
-        if "How much of the answer" in text:
-            share = next(value for said, value in SUPPORT.items() if f"\n{said}\n" in text)
-            return only({"F": share, "N": 1 - share})
-        if "Does the source say" in text:
-            return only({"Y": 1.0})
-        if "How useful" in text:
-            return only({"5": 1.0})
-        spoken = text.rpartition(f"Question: {QUESTION}")[2]
-        document = next(name for name in LONG if f"\n{name}\n" in text)
-        # after the first sentence of any passage, the second of its own
-        begun = next((first for first, _ in LONG.values() if spoken.strip().startswith(first)), "")
-        whole = (begun or LONG[document][0]) + LONG[document][1] + "\0"
-        return only({whole[min(len(spoken.lstrip()), len(whole) - 1)]: 0.999})
-
-    return ScriptedCausal(ALPHABET, rule, end="\0", window=20_000)
-
-
-def test_a_beam_writes_sentence_by_sentence_from_the_best_passages() -> None:
-    two = memory_store(DOCUMENTS[:2])
-    models = Models(count_tokens, causal=writer())
-    context = assemble("self-rag(segments=3, beam=2, closed=false)", QUESTION, reader_of(two), 300, models)
-    said = answer("self-rag", Request(context, two.document, models, 40))
-    number = {one.title: f"[{i}]" for i, one in enumerate(context.passages, 1)}
-    # means of the support: 0.9 and 0.7 for the answer that changes its passage, against 0.9 and 0.1, 0.8 and 0.7
-    assert said.text == f"Corin built it. {number['One']} It is new. {number['Two']}"
-    assert [one.number for one in said.citations] == [int(number[name][1]) for name in ("One", "Two")]
-    scores = [step.score for step in said.trace if step.action == "grade"]
-    assert scores == pytest.approx([1 + 1 + 0.9 + 0.5, 1 + 1 + 0.7 + 0.5], abs=0.01)
-    (best,) = [step for step in said.trace if step.action == "best"]
-    assert best.score == pytest.approx(1 + 1 + 0.8 + 0.5, abs=0.01)
-    # a decision, two first sentences, four second ones, three grades for each
-    assert said.usage.calls == 1 + 2 + 4 + 3 * 6
-
-
-def test_a_beam_of_one_keeps_the_best_first_sentence() -> None:
-    two = memory_store(DOCUMENTS[:2])
-    models = Models(count_tokens, causal=writer())
-    context = assemble("self-rag(segments=3, beam=1)", QUESTION, reader_of(two), 300, models)
-    assert answer("self-rag", Request(context, two.document, models, 40)).usage.calls == 1 + 2 + 2 + 3 * 4
-
-
-def test_a_single_segment_is_a_whole_answer() -> None:
-    two = memory_store(DOCUMENTS[:2])
-    models = Models(count_tokens, causal=writer())
-    SUPPORT["Corin built it. It is old."] = SUPPORT["Delos built it. It is new."] = 0.5
-    said = answer(
-        "self-rag", Request(assemble("self-rag", QUESTION, reader_of(two), 300, models), two.document, models, 40)
-    )
-    assert said.text.startswith(("Corin built it. It is old. [", "Delos built it. It is new. ["))
-
-
 def reply(said: str, relevant: object = True, support: str = "full", useful: object = 5) -> str:
     return json.dumps({"answer": said, "relevant": relevant, "support": support, "useful": useful})
 
@@ -247,35 +179,6 @@ def test_a_chat_model_grades_as_json() -> None:
     said, _ = by_chat({**script, "Three": reply("corin", True, "part", 3)})
     # 1.75 + 1.5 for Corin
     assert said.text.startswith("Corin [") and [step.score for step in said.trace if step.action == "best"] == [3.25]
-
-
-@pytest.mark.parametrize(
-    ("first", "alone"),
-    [
-        ({"Yes": -3.0, "No": -0.1}, True),  # 0.05 to 0.95
-        ({"yes": -0.1, " No": -3.0}, False),
-        ({"Yes": -3.0, " yes": -1.2, "No": -0.5}, False),  # both spellings count
-        ({"Maybe": -0.1}, False),
-        ({}, False),
-    ],
-)
-def test_log_probabilities_of_a_chat_model_decide_whether_to_retrieve(first: Mapping[str, float], alone: bool) -> None:
-    def turn(messages: Sequence[Message]) -> Turn:
-        text = messages[0].text
-        if "Would documents help" in text:
-            return Turn("Yes", first=first)
-        return Turn(reply("Corin") if "JSON" in text else "Nobody")
-
-    with ChatServer(turn) as server:
-        chat = OpenAIChat("any", base_url=server.base_url, api_key="none", retries=0)
-        try:
-            said = answer("self-rag", request(Models(count_tokens, chat=chat), "decides=true"))
-            plain = answer("self-rag", request(Models(count_tokens, chat=chat)))
-        finally:
-            release(chat)
-    assert (said.text == "Nobody") is alone and said.usage.calls == (2 if alone else 4)
-    assert server.asked[0].options["logprobs"] is True and "logprobs" not in server.asked[1].options
-    assert plain.usage.calls == 3 and plain.text.startswith("Corin [")
 
 
 def test_unreadable_replies_are_counted_and_skipped() -> None:

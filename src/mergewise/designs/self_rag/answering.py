@@ -6,19 +6,14 @@ ISREL is the probability of Yes (against No). ISSUP is P(Full) + 0.5 P(Part) ove
 expected value of the grades 1 to 5, which are worth -1, -0.5, 0, 0.5 and 1. If the model does not want documents, it answers
 without them. With `closed`, the scores of equal answers are summed, and the best answer of the best group is returned.
 
-With `segments` above 1, a causal model writes an answer sentence by sentence. Each kept answer is continued once from every
-passage. Each continuation is graded with this score, and the best `beam` answers are kept. The answer with the highest mean over
-its sentences is returned. Each sentence cites its own passage.
-
 Differences from the paper:
 - The paper trains a model to write its grades as special tokens. We ask any causal model three questions about each passage, in
   one batch, and read the probabilities of the first tokens of the answer words.
 - w is 0.5, as in the paper's text and the default of its code. Its script for short answers uses 1.0.
 - To decide whether to retrieve, the paper's code divides log-probabilities. We divide probabilities. The decision is made once,
-  not before every sentence.
+  and an answer is a single segment: the paper's beam search over sentences is for long answers.
 - A chat model returns the answer and its grades as JSON, in one call per passage. Each grade is then a choice instead of a mean,
-  the score has no log-probability term, and an answer is a single segment. Documents are always read, except with `decides`: if
-  the endpoint gives log-probabilities of the first token, they decide as those of a causal model do.
+  and the score has no log-probability term. Documents are always read.
 """
 
 from __future__ import annotations
@@ -28,7 +23,7 @@ from functools import reduce
 from itertools import accumulate
 from math import exp, fsum
 from operator import add
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,16 +37,13 @@ from mergewise.generate.sources import Source, base_sources
 from mergewise.models.decoding import ROWS, Decoded, StreamPrompts, decode
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.prompting.replies import json_in, object_schema
-from mergewise.protocols import CausalModel, ChatModel, FloatArray, with_options
+from mergewise.protocols import CausalModel, ChatModel, FloatArray
 from mergewise.text.alignment import sentences_at, words
-from mergewise.text.sentences import split_sentences
 from mergewise.text.spans import one_line
 from mergewise.text.terms import content_terms
 from mergewise.types import Answer, Citation, Message, Prompts, PromptTemplate, Reply, Step, Usage
 
 _GRADES_TOKENS = 256  # for the JSON around the answer
-_WORD_TOKENS = 4
-_LOG_PROBS = {"logprobs": True, "top_logprobs": 10}
 
 
 class GradedAnswer(NamedTuple):
@@ -68,12 +60,6 @@ class GradedAnswer(NamedTuple):
     def score(self, weights: SelfRAG) -> float:
         grades = weights.relevance * self.relevant + weights.support * self.supported + weights.use * self.useful
         return self.likely + grades
-
-
-Path: TypeAlias = tuple[GradedAnswer, ...]
-"""The graded sentences of an answer."""
-Draft: TypeAlias = tuple[Path, GradedAnswer, bool]
-"""The answer before a continuation, the continuation, and whether the answer ends with it."""
 
 
 def graded_value(log_probs: FloatArray, tokens: Mapping[int, float]) -> float:
@@ -121,84 +107,42 @@ class _Causal:
         (wants,) = self._grade([(turn(self._own.fill(RETRIEVE), [self._asked]), YES)])
         step = Step("retrieve", f"the model wants documents with probability {wants:.2f}", score=wants)
         # The longest prompt about a source must fit, with an answer.
-        room = self._causal.window - (1 + self._weights.segments) * self._limit
+        room = self._causal.window - 2 * self._limit
         longest = (self._with_draft(one, "") for one in sources)
         fitting = [one for one, asked in zip(sources, longest, strict=True) if len(self._causal.prompt(asked)) < room]
         if wants < self._weights.threshold or not fitting:
             (decoded,) = self._decode_rows([self._causal.prompt(turn(self._own.fill(SHORT), [self._asked]))])
             why = "answered alone" if fitting else "no passage fits into the window: answered alone"
             steps = step, Step("alone", why)
-            return _cited_answer(self._request, [(decoded.text, ())], self._usage, decoded.complete, steps)
-        if self._weights.segments > 1:
-            return self._by_beam(fitting, step)
-        graded = [one for _, one, _ in self._grade_drafts(self._drafts([((), source) for source in fitting]))]
+            return _cited_answer(self._request, decoded.text, None, self._usage, decoded.complete, steps)
+        graded = self._graded(fitting)
         return _answer_with_best(self._request, graded, self._weights, self._usage, self._causal.spec, [step])
 
-    def _by_beam(self, sources: Sequence[Source], step: Step) -> Answer:
-        """Write the answer sentence by sentence, and keep the best `beam` answers after each."""
-        kept: list[Path] = [()]
-        ended: list[Path] = []
-        for _ in range(self._weights.segments):
-            drafts = self._drafts([(path, source) for path in kept for source in sources])
-            continued = {path for path, *_ in drafts}
-            ended += [path for path in kept if path and path not in continued]
-            graded = self._grade_drafts(drafts)
-            ended += [(*path, one) for path, one, is_last in graded if is_last]
-            going = [(*path, one) for path, one, is_last in graded if not is_last]
-            kept = sorted(going, key=self._path_score, reverse=True)[: self._weights.beam]
-            if not kept:
-                break
-        if not (paths := [*ended, *kept]):
-            raise ModelError(f"empty answer from {self._causal.spec}", "raise max_tokens, or try another model")
-        best = max(paths, key=self._path_score)
-        steps = [step, *(_grade_step(one, self._weights) for one in best)]
-        steps.append(Step("best", f"of {len(paths)} answers, by {self._causal.spec}", score=self._path_score(best)))
-        written = [(one.text, (one.source,)) for one in best]
-        return _cited_answer(self._request, written, self._usage, best[-1].complete, tuple(steps))
-
-    def _path_score(self, path: Path) -> float:
-        return fsum(one.score(self._weights) for one in path) / len(path)
-
-    def _drafts(self, asked: Sequence[tuple[Path, Source]]) -> list[Draft]:
-        """Continue each answer from its passage. A continuation without text is left out."""
-        rows = [
-            [
-                *self._causal.prompt(_with_source(self._own, SOURCED, source, self._code, self._asked)),
-                *self._causal.encode("".join(f"{part.text} " for part in path)),
-            ]
-            for path, source in asked
-        ]
-        drafts: list[Draft] = []
-        for (path, source), decoded in zip(asked, self._decode_rows(rows), strict=True):
-            sentences = split_sentences(decoded.text) if self._weights.segments > 1 else []
-            end = sentences[0][1] if sentences else len(decoded.text)
-            if text := decoded.text[:end].strip():
-                is_last = decoded.complete and len(sentences) < 2
-                # exp(mean log-probability) of the tokens of the first `end` characters
-                starts = accumulate(map(len, decoded.pieces), initial=0)
-                values = [
-                    p for (p, *_), at in zip(decoded.log_probs, starts, strict=False) if p is not None and at < end
-                ]
-                likely = exp(fsum(values) / len(values)) if values else 0.0
-                draft = GradedAnswer(source, text, likely, 0.0, 0.0, 0.0, decoded.complete)
-                drafts.append((path, draft, is_last))
-        return drafts
-
-    def _grade_drafts(self, drafts: Sequence[Draft]) -> list[Draft]:
-        """Grade each continuation."""
+    def _graded(self, sources: Sequence[Source]) -> list[GradedAnswer]:
+        """Write an answer from each passage, and grade it. An answer without text is left out."""
+        rows = [self._causal.prompt(_with_source(self._own, SOURCED, one, self._code, self._asked)) for one in sources]
+        drafts: list[tuple[Source, str, Decoded]] = []
         asked: list[tuple[list[Message], Mapping[str, float]]] = []
-        for path, one, _ in drafts:
-            whole = quotation("answer", " ".join(part.text for part in (*path, one)), self._code)
-            asked += [
-                (_with_source(self._own, RELEVANT, one.source, self._code, self._asked), YES),
-                (self._with_draft(one.source, one.text), SUPPORTED),
-                (turn(f"{self._own.fill(USE)}\n\n{warning()}", [self._asked, whole], self._code), USEFUL),
-            ]
+        for source, decoded in zip(sources, self._decode_rows(rows), strict=True):
+            if text := decoded.text.strip():
+                drafts.append((source, text, decoded))
+                whole = quotation("answer", text, self._code)
+                asked += [
+                    (_with_source(self._own, RELEVANT, source, self._code, self._asked), YES),
+                    (self._with_draft(source, text), SUPPORTED),
+                    (turn(f"{self._own.fill(USE)}\n\n{warning()}", [self._asked, whole], self._code), USEFUL),
+                ]
         grades = iter(self._grade(asked))
-        return [
-            (path, one._replace(relevant=next(grades), supported=next(grades), useful=next(grades)), is_last)
-            for path, one, is_last in drafts
-        ]
+        graded = []
+        for source, text, decoded in drafts:
+            # without the tokens behind the text
+            starts = accumulate(map(len, decoded.pieces), initial=0)
+            own = zip(decoded.log_probs, starts, strict=False)
+            values = [p for (p, *_), at in own if p is not None and at < len(decoded.text)]
+            likely = exp(fsum(values) / len(values)) if values else 0.0
+            relevant, supported, useful = next(grades), next(grades), next(grades)
+            graded.append(GradedAnswer(source, text, likely, relevant, supported, useful, decoded.complete))
+        return graded
 
     def _with_draft(self, source: Source, draft: str) -> list[Message]:
         return _with_source(self._own, SUPPORT, source, self._code, self._asked, quotation("answer", draft, self._code))
@@ -234,34 +178,16 @@ def _by_chat(request: Request, chat: ChatModel, weights: SelfRAG, sources: Seque
         f"Question: {request.context.question}",
         max(1, min(request.max_tokens + _GRADES_TOKENS, chat.window // 4)),
     )
-    steps: list[Step] = []
-    usage, own = request.context.usage, request.models.prompts
-    if weights.decides and weights.threshold > 0:
-        decision = run(
-            with_options(chat, _LOG_PROBS).complete(turn(own.fill(RETRIEVE), [question]), max_tokens=_WORD_TOKENS)
-        )
-        # the probability of Yes against No as the first token, or None if neither is a candidate
-        sums = dict.fromkeys(YES, 0.0)
-        for token, log_prob in decision.first.items():
-            if (word := token.strip().capitalize()) in sums:
-                sums[word] += exp(log_prob)
-        total = sum(sums.values())
-        wants, usage = (sums["Yes"] / total if total else None), usage + decision.usage
-        why = "no log-probabilities" if wants is None else f"the model wants documents with probability {wants:.2f}"
-        steps.append(Step("retrieve", why, score=wants))
-        if wants is not None and wants < weights.threshold:
-            reply = run(chat.complete(turn(own.fill(SHORT), [question]), max_tokens=limit))
-            alone = Step("alone", "answered alone")
-            return _cited_answer(request, [(reply.text, ())], usage + reply.usage, reply.complete, (*steps, alone))
+    own = request.models.prompts
     asked = [_with_source(own, GRADED, source, code, question) for source in sources]
     replies = run(together(*(chat.complete(one, max_tokens=limit, schema=SCHEMA) for one in asked)))
-    usage = reduce(add, (reply.usage for reply in replies), usage)
+    usage = reduce(add, (reply.usage for reply in replies), request.context.usage)
     read = [_graded_answer(source, reply) for source, reply in zip(sources, replies, strict=True)]
     graded = [one for one in read if one is not None]
     usage += Usage(unread=len(read) - len(graded))
     if not graded:
         raise ModelError(f"no readable answer from {chat.spec}", "raise max_tokens, or try another model")
-    return _answer_with_best(request, graded, weights, usage, chat.spec, steps)
+    return _answer_with_best(request, graded, weights, usage, chat.spec, [])
 
 
 def _graded_answer(source: Source, reply: Reply) -> GradedAnswer | None:
@@ -287,7 +213,7 @@ def _answer_with_best(
     best, score = best_answer(graded, weights)
     grade_steps = [_grade_step(one, weights) for one in graded]
     last = Step("best", f"[{best.source.number}], by {spec}", score=score)
-    return _cited_answer(request, [(best.text, (best.source,))], usage, best.complete, (*steps, *grade_steps, last))
+    return _cited_answer(request, best.text, best.source, usage, best.complete, (*steps, *grade_steps, last))
 
 
 def _grade_step(one: GradedAnswer, weights: SelfRAG) -> Step:
@@ -301,42 +227,31 @@ def _grade_step(one: GradedAnswer, weights: SelfRAG) -> Step:
 
 
 def _cited_answer(
-    request: Request,
-    written: Sequence[tuple[str, Sequence[Source]]],
-    usage: Usage,
-    complete: bool,
-    steps: tuple[Step, ...],
+    request: Request, written: str, source: Source | None, usage: Usage, complete: bool, steps: tuple[Step, ...]
 ) -> Answer:
-    """Build the answer of segments and their passages. A segment cites the sentence that shares most of its words."""
-    segments = [(text.strip(), sources) for text, sources in written if text.strip()]
-    if not segments:
+    """Build the answer. It cites the sentence of its passage that shares most of its words."""
+    text = written.strip()
+    if not text:
         raise ModelError("empty answer from the model", "raise max_tokens, or try another model")
-    locator = Locator(request.document, request.context)
-    cited: list[list[Citation]] = []
-    for text, sources in segments:
-        terms, own = content_terms(text), list[Citation]()
-        for source in sources:
-            sentences = [one for span, part in source.parts for one in sentences_at(part, span)]
-            if sentences:
-                best = max(sentences, key=lambda one: len(terms & content_terms(one.text)))
-                own.append(locator.citation(source.number, best.text, best.span))
-        cited.append(own)
-    judged = [
-        (text, Claims(sources).is_supported(text, tuple(one.number for one in sources)))
-        for text, sources in segments
-        if sources
-    ]
-    known = [(text, is_supported) for text, is_supported in judged if is_supported is not None]
-    marked = (text + "".join(f" [{one.number}]" for one in own) for (text, _), own in zip(segments, cited, strict=True))
+    citations: tuple[Citation, ...] = ()
+    is_supported = None
+    if source is not None:
+        terms = content_terms(text)
+        sentences = [one for span, part in source.parts for one in sentences_at(part, span)]
+        if sentences:
+            best = max(sentences, key=lambda one: len(terms & content_terms(one.text)))
+            locator = Locator(request.document, request.context)
+            citations = (locator.citation(source.number, best.text, best.span),)
+        is_supported = Claims([source]).is_supported(text, (source.number,))
     return Answer(
         question=request.context.question,
-        text=" ".join(marked),
-        citations=tuple(citation for own in cited for citation in own),
+        text=text + "".join(f" [{one.number}]" for one in citations),
+        citations=citations,
         context=request.context,
         usage=usage,
         complete=complete,
-        unsupported=sum(not is_supported for _, is_supported in known) / len(known) if known else None,
-        unverified=tuple(text for text, is_supported in known if not is_supported),
+        unsupported=None if is_supported is None else float(not is_supported),
+        unverified=(text,) if is_supported is False else (),
         trace=steps,
     )
 

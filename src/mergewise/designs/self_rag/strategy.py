@@ -24,23 +24,12 @@ from mergewise.types import Context, Reading, Step
 class SelfRAG(CheckedFields):
     k: Annotated[int, Range(1, MOST_ROWS // SEARCHED), "Passages, each with its own answer"] = 5
     threshold: Annotated[
-        float,
-        SHARE,
-        "Minimum probability that the model wants documents, 0 for always (causal models, or with `decides`)",
+        float, SHARE, "Minimum probability that the model wants documents, 0 for always (causal models)"
     ] = 0.2
-    decides: Annotated[
-        bool, "Decision to retrieve also by a chat model, in another call, if it gives log-probabilities"
-    ] = False
     relevance: Annotated[float, Range(0, 100), "Weight of the grade for a relevant passage"] = 1.0
     support: Annotated[float, Range(0, 100), "Weight of the grade for a supported answer"] = 1.0
     use: Annotated[float, Range(0, 100), "Weight of the grade for a useful answer"] = 0.5
     closed: Annotated[bool, "Sum of scores over equal answers"] = True
-    segments: Annotated[
-        int,
-        Range(1, 32),
-        "Maximum sentences of an answer that a beam search writes, 1 for a whole answer (causal models)",
-    ] = 1
-    beam: Annotated[int, Range(1, 16), "Answers that the beam search keeps after each sentence"] = 2
 
 
 PRESETS: Presets = {"paper": {}}
