@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from mergewise.models.cppl import cppl as cppl
     from mergewise.models.openai import OpenAIEmbedder as OpenAIEmbedder
     from mergewise.models.openai_chat import OpenAIChat as OpenAIChat
+    from mergewise.models.openai_scorer import OpenAIScorer as OpenAIScorer
     from mergewise.models.record import Models as Models
     from mergewise.models.rerank_http import HTTPReranker as HTTPReranker
     from mergewise.models.scripted import ChatServer as ChatServer
@@ -102,6 +103,7 @@ _HOMES = {
     "mergewise.models.cppl": "cppl",
     "mergewise.models.openai": "OpenAIEmbedder",
     "mergewise.models.openai_chat": "OpenAIChat",
+    "mergewise.models.openai_scorer": "OpenAIScorer",
     "mergewise.models.record": "Models",
     "mergewise.models.rerank_http": "HTTPReranker",
     "mergewise.models.scripted": "ChatServer ScriptedChat",

@@ -11,6 +11,7 @@ from mergewise.concurrency import run
 from mergewise.errors import ModelError
 from mergewise.models.openai import OpenAIEmbedder
 from mergewise.models.openai_chat import OpenAIChat
+from mergewise.models.openai_scorer import OpenAIScorer
 from mergewise.models.rerank_http import HTTPReranker
 from mergewise.types import Message
 
@@ -22,6 +23,7 @@ def chat(url: str) -> object:
 CALLS: dict[str, Callable[[str], object]] = {
     "chat": chat,
     "embedder": lambda url: OpenAIEmbedder("m", retries=0).embed_documents(["secret text"]),
+    "scorer": lambda url: OpenAIScorer("m", retries=0).nll(["secret text"], ["another"]),
     "reranker": lambda url: HTTPReranker(f"{url}/rerank", retries=0).score("question", ["secret text"]),
 }
 

@@ -43,7 +43,7 @@ EmbedderSetting = Annotated[
     str | None, Setting("Embedder that the index may load: st:NAME_OR_PATH or openai:MODEL; its own by default")
 ]
 PromptsSetting = Annotated[Path | None, Setting("Folder of your own prompts (see `mergewise prompts`)")]
-ScorerSetting = Annotated[str, Setting("Scorer of chunk pairs (MergeRAG): lm or hf:PATH")]
+ScorerSetting = Annotated[str, Setting("Scorer of chunk pairs (MergeRAG): lm, hf:PATH or openai:MODEL")]
 CausalSetting = Annotated[str, Setting("Causal model of AED-RAG and Self-RAG: hf:PATH, or none (the hf: chat model)")]
 SecondSourceSetting = Annotated[Path | None, Setting("Index that crag also searches, instead of this one again")]
 StreamSetting = Annotated[bool | None, Setting("Stream the answer of a chat model; on a terminal by default")]

@@ -76,6 +76,7 @@ RERANKERS: dict[str, Callable[[str], Reranker | None]] = {
 SCORERS: dict[str, Callable[[str], NLLScorer | None]] = {
     "hf:PATH": _lazy("causal_scorer", "CausalScorer", _causal),
     "lm": _nothing,
+    "openai:MODEL": _lazy("openai_scorer", "OpenAIScorer"),
 }
 
 
