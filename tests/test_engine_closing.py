@@ -72,9 +72,9 @@ def test_connections_are_closed() -> None:
     with ChatServer(["Fish."]) as server:
         chat = OpenAIChat("m", base_url=server.base_url, api_key="k")
         assert run(chat.complete([Message("user", "q")])).text == "Fish."
-        assert len(chat._endpoint._clients) == 1
+        assert len(chat._endpoint._clients._clients) == 1
         release(chat)
-        assert len(chat._endpoint._clients) == 0
+        assert len(chat._endpoint._clients._clients) == 0
         release(chat)
         release(object())
 

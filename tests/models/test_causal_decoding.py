@@ -167,8 +167,8 @@ def test_a_cache_grows_by_one_column_per_token_and_drops_finished_rows(monkeypat
 def test_a_gpu_gives_the_same_result_as_a_cpu(kind: str) -> None:
     there = HFCausalModel(kind, model=network(kind, WORDS).double(), tokenizer=WORDS, device="cuda")
     questions = [StreamPrompts(([1, 2, 3], [4] * 9), (0.6, 0.4)), StreamPrompts(([5] * 20,), (1.0,))]
-    for options in ({}, {"mixture": True}):
-        found, wanted = (decode(model, questions, max_tokens=8, **options) for model in (there, MODELS[kind]))
+    for mixture in (False, True):
+        found, wanted = (decode(model, questions, max_tokens=8, mixture=mixture) for model in (there, MODELS[kind]))
         assert [one.tokens for one in found] == [one.tokens for one in wanted]
 
 

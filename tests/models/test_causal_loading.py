@@ -65,7 +65,7 @@ def test_number_formats(folder: Path, written: str) -> None:
     assert model.network.dtype == getattr(torch, written)
     found = model.start([model.encode("Rice."), model.encode(TEXTS[0])]).log_probs
     assert found.dtype == (np.float64 if written == "float64" else np.float32)
-    exact = HFCausalModel(str(folder), device="cpu", dtype="float64")
+    exact = HFCausalModel(f"{folder}@float64", device="cpu")
     wanted = exact.start([exact.encode("Rice."), exact.encode(TEXTS[0])]).log_probs
     np.testing.assert_allclose(found, wanted, atol=0.2 if "16" in written else 1e-4)
     # the log-probabilities are computed in float32, so that they add up to 1, unlike those in bfloat16

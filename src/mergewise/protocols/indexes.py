@@ -76,7 +76,7 @@ class RowReader(TableReader, Protocol):
     def rank_rows(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
         """Return the `k` best rows by hybrid search of the table's text and its column of vectors."""
 
-    def rank_by_vectors(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
+    def rank_by_vectors(self, question: str, k: int, table: str) -> Ranking:
         """Return the `k` best rows by vectors. Raises UsageError for an index without an embedder."""
 
     def numbers(self) -> Set[int] | None:

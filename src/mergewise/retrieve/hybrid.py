@@ -242,11 +242,11 @@ class HybridReader(TreeReader):
     def rank_rows(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
         return self._fuse(question, self._searches(question, k, table, column), k, table)
 
-    def rank_by_vectors(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
+    def rank_by_vectors(self, question: str, k: int, table: str) -> Ranking:
         query = self._vector(question)
         if query is None:
             raise UsageError("this index has no vectors", "search by full text, or index with an embedder")
-        found = self._store.vector_search(query, max(k, self._search.depth), self._where, table, column).result()
+        found = self._store.vector_search(query, max(k, self._search.depth), self._where, table).result()
         return _ranked(spread(found))[:k]
 
     def vectors(self, ids: Sequence[int], table: str | None = None, column: str = "vector") -> dict[int, FloatArray]:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated
 
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, fragment_of
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
-from mergewise.ranges import SHARE, CheckedFields
+from mergewise.ranges import CheckedFields
 from mergewise.types import Cause, Context, Leaf, Span, Step
 
 # Documents to read in one call.
@@ -25,18 +24,16 @@ _WHOLE = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Full(CheckedFields):
-    beginning: Annotated[
-        float, SHARE, "share of the budget filled from the beginning; the rest is filled from the end"
-    ] = 0.5
+    """The strategy has no parameters."""
 
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: Full) -> Context:
-    documents, beginning = reader.documents(), parameters.beginning
+    documents = reader.documents()
     ends = _leaves(documents, reader, 1), _leaves(documents, reader, -1)
     tokens, taken, seen = [0, 0], list[tuple[int, Leaf]](), set[int]()
     while sum(tokens) <= budget:
-        # The next leaf is from the end that lacks more of its share.
-        side = int(tokens[0] * (1 - beginning) > tokens[1] * beginning or not beginning)
+        # The next leaf is from the end with fewer tokens.
+        side = int(tokens[0] > tokens[1])
         place, leaf = next(ends[side], (0, None))
         if leaf is None or leaf.id in seen:
             break

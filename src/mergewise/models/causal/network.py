@@ -104,7 +104,6 @@ class HFCausalModel:
         model: Any = None,
         tokenizer: Any = None,
         device: str | None = None,
-        dtype: str | None = None,
         share_caches: bool = True,
     ) -> None:
         self.torch = torch_module()
@@ -112,9 +111,9 @@ class HFCausalModel:
         self.tokens_run = 0
         self.lock = RLock()
         self.device = device or ("cuda" if self.torch.cuda.is_available() else "cpu")
-        name, written = name_and_dtype(path)
+        name, dtype = name_and_dtype(path)
         self._tokenizer = tokenizer or load_tokenizer(name)
-        self.network = (model or load_network(name, self.device, dtype or written)).to(self.device).eval()
+        self.network = (model or load_network(name, self.device, dtype)).to(self.device).eval()
         self.window = int(getattr(self.network.config, "max_position_embeddings", None) or WINDOW)
         self._share_caches = share_caches
         self._joins = share_caches and self.device == "cpu"

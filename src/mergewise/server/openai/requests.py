@@ -141,7 +141,6 @@ class EmbeddingsForm(OpenForm):
 
 
 class RankingOptions(OpenForm):
-    ranker: str | None = None
     score_threshold: Annotated[float, Field(ge=0, le=1, strict=True)] | None = None
 
 

@@ -74,7 +74,7 @@ def test_training_equals_a_literal_loop(many_labels: LabelStore, base: str, tmp_
     still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     start = transformers.AutoModelForSequenceClassification.from_pretrained(folder, **still).double()
     start.save_pretrained(folder)
-    settings = replace(PRESETS["paper"], questions="differing", tokens=48, rate=3e-3, best=best)
+    settings = replace(PRESETS["paper"], tokens=48, rate=3e-3, best=best)
     assert (settings.batch, settings.warmup, settings.epochs, settings.held_out) == (8, 0.1, 2, 0.0)
     questions = many_labels.read(["passages", "generated"])
     done = train(questions, f"cross-encoder:{folder}", settings, tmp_path / "out")

@@ -44,11 +44,12 @@ def test_rho_of_constant_values_is_none() -> None:
 def test_ranking_is_judged_by_its_first_candidate() -> None:
     asked = [question(7.0, 1.0, 3.0), question(1.0, 7.0)]
     found = judge(asked, [[0.0, 2.0, 1.0], [0.0, 1.0]])
-    assert found.first == pytest.approx((np.log(4 / 2), np.log(4 / 8)))
-    assert found.best == pytest.approx((np.log(2), np.log(2)))
-    assert found.rho == pytest.approx((1.0, -1.0))
-    assert found.kl[0] == divergence([7.0, 1.0, 3.0], [0.0, 2.0, 1.0])
-    assert found.means()["rho"] == pytest.approx(0.0)
+    assert found["first"] == pytest.approx((np.log(4 / 2) + np.log(4 / 8)) / 2)
+    assert (found["best"], found["rho"]) == pytest.approx((np.log(2), 0.0))
+    assert found["kl"] == (divergence([7.0, 1.0, 3.0], [0.0, 2.0, 1.0]) + divergence([1.0, 7.0], [0.0, 1.0])) / 2
+    assert judge(asked[:1], [[0.0, 2.0, 1.0]])["rho"] == pytest.approx(1.0)
+    # equal candidates have no rank correlation
+    assert judge([question(2.0, 2.0)], [[1.0, 1.0]])["rho"] == 0.0
 
 
 def test_learning_rate_rises_and_falls() -> None:

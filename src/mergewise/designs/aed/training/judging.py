@@ -6,7 +6,6 @@ The gain of a candidate is its advantage over no context, log(C_0 + 1) - log(C_u
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,32 +17,22 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-@dataclass(frozen=True, slots=True)
-class RankingQuality:
-    """Measures per question: KL, Spearman's rho (None if all candidates are equal), gain of the first, gain of the best."""
+def judge(questions: Sequence[LabelledQuestion], utilities: Sequence[Sequence[float]]) -> dict[str, float]:
+    """Judge the ranking of each question's candidates by their `utilities`.
 
-    kl: tuple[float, ...]
-    rho: tuple[float | None, ...]
-    first: tuple[float, ...]
-    best: tuple[float, ...]
-
-    def means(self) -> dict[str, float]:
-        """Return the mean of the known values by measure, or 0 without values."""
-        known = {name: [value for value in values if value is not None] for name, values in asdict(self).items()}
-        return {name: sum(values) / len(values) if values else 0.0 for name, values in known.items()}
-
-
-def judge(questions: Sequence[LabelledQuestion], utilities: Sequence[Sequence[float]]) -> RankingQuality:
-    """Judge the ranking of each question's candidates by their `utilities`."""
-    kl, rho, first, best = [], [], [], []
+    Returns:
+        The means of KL (`kl`), of Spearman's rho over the questions with candidates that differ (`rho`), and of the gains of the
+        first and of the best candidate (`first`, `best`), or 0 without values.
+    """
+    known: dict[str, list[float]] = {name: [] for name in ("kl", "rho", "first", "best")}
     for question, values in zip(questions, utilities, strict=True):
         cppl = [one.cppl for one in question.candidates]
-        gain = gains(cppl, question.alone)
-        kl.append(divergence(cppl, values))
-        rho.append(spearman(values, -np.array(cppl)))
-        first.append(float(gain[int(np.argmax(values))]))
-        best.append(float(gain.max()))
-    return RankingQuality(tuple(kl), tuple(rho), tuple(first), tuple(best))
+        gain, rho = gains(cppl, question.alone), spearman(values, -np.array(cppl))
+        known["kl"].append(divergence(cppl, values))
+        known["rho"] += [] if rho is None else [rho]
+        known["first"].append(float(gain[int(np.argmax(values))]))
+        known["best"].append(float(gain.max()))
+    return {name: sum(values) / len(values) if values else 0.0 for name, values in known.items()}
 
 
 def spearman(

@@ -70,11 +70,10 @@ PRESETS: dict[str, TrainSettings] = {
 
 @dataclass(slots=True)
 class History:
-    """The loss of each step, and the held-out KL after each epoch and before training (`untrained`)."""
+    """The loss of each step, and the held-out KL after each epoch."""
 
     losses: list[float] = field(default_factory=list)
     held_out: list[float] = field(default_factory=list)
-    untrained: float | None = None
 
     @property
     def best(self) -> int | None:
@@ -167,7 +166,6 @@ class _Training:
         self.parameters = made_with
         if not file.exists():
             self.before = question_utilities(self.base, self.split.held_out, self.settings.tokens)
-            self.history.untrained = self._kl(self.before) if self.before else None
             return
         state = self._load(file)
         if state["parameters"] != made_with:
@@ -241,7 +239,7 @@ class _Training:
         return Trained(self.base, self.history, self.split, self.before, shift)
 
     def _kl(self, values: Sequence[Sequence[float]]) -> float:
-        return judge(self.split.held_out, values).means()["kl"]
+        return judge(self.split.held_out, values)["kl"]
 
     def _save(self, name: str, state: Any) -> None:
         write_whole(self.folder / name, lambda part: self.torch.save(state, part))

@@ -107,7 +107,7 @@ def _export_with_report(
         after = question_utilities(trained.base, held_out, settings.tokens)
         scores = [[labelled.candidate.score for labelled in one.candidates] for one in held_out]
         judged = {"trained": after, "untrained": trained.before, "search": scores}
-        found = {name: judge(held_out, values).means() for name, values in judged.items()}
+        found = {name: judge(held_out, values) for name, values in judged.items()}
     sample = trained.split.learnt[0]
     texts = [one.candidate.predictor_text for one in sample.candidates[:CHECKED]]
     apart = export(trained.base, out, settings.tokens, sample.example.text, texts)
