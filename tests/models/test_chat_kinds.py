@@ -300,4 +300,4 @@ def test_a_reranker_halves_its_batches() -> None:
         reranker = HTTPReranker(server.url, retries=0, scale="shares")
         texts = ["x" * (i % 9) for i in range(30)]
         assert list(reranker.score("q", texts)) == pytest.approx([len(text) / 100 for text in texts])
-        reranker.close()
+        run(reranker.aclose())

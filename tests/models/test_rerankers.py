@@ -16,7 +16,7 @@ import pytest
 from tests.models.http_endpoint import HTTPEndpoint, Reply, Script
 
 from mergewise.errors import MissingExtra, ModelError, UsageError, install_command
-from mergewise.models import load_reranker
+from mergewise.models import load_reranker, release
 from mergewise.models.cross_encoder import SentenceTransformersCrossEncoder
 from mergewise.models.record import utilities_of
 from mergewise.protocols import CountsCut
@@ -53,7 +53,7 @@ def serve() -> Iterator[Serve]:
             endpoint = stack.enter_context(HTTPEndpoint(*script))
             options = {"retries": 2, "scale": "shares", **options}
             reranker = HTTPReranker(f"{endpoint.url}/v1/rerank{suffix}", **options)
-            stack.callback(reranker.close)
+            stack.callback(release, reranker)
             return endpoint, reranker
 
         yield start
@@ -161,7 +161,7 @@ def test_specs(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
         assert isinstance(reranker, HTTPReranker)
         assert len(reranker.score(QUESTION, TEXTS)) == 5
         assert endpoint.requests[-2]["query"] == PROBE[0]
-        reranker.close()
+        release(reranker)
     assert load_reranker("none") is None
     with pytest.raises(UsageError, match="invalid address of a reranker"):
         load_reranker("http:host/rerank")

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mergewise.concurrency import run
 from mergewise.errors import UsageError
 from mergewise.models.clients import ANSWER_MB, Batches
 from mergewise.models.endpoint import Endpoint
@@ -91,10 +90,6 @@ class HTTPReranker:
             self._scale = scale_of(self._batch(*PROBE))
         batches = self._batches.each(texts, lambda batch: self._batch(question, batch))
         return unit_interval([score for batch in batches for score in batch], self._scale)
-
-    def close(self) -> None:
-        """Close the connections."""
-        run(self.aclose())
 
     def _batch(self, question: str, texts: Sequence[str]) -> list[float]:
         """Return one score per text, from an answer of either shape."""

@@ -126,7 +126,7 @@ class LabelStore:
         own = {"format": FORMAT, **json.loads(json.dumps(parameters))}
         sets = json.loads(json.dumps(facts))
         if path.exists():
-            known = _read_manifest(path)
+            known = self.manifest(kind)
             existing = known.pop("sets")
             _check_same(known, own, path.parent)
             for name in sets.keys() & existing.keys():
@@ -162,7 +162,17 @@ class LabelStore:
 
     def manifest(self, kind: Kind) -> dict[str, Any]:
         """Load the manifest of a kind of candidate."""
-        return _read_manifest(self.folder / kind / MANIFEST)
+        path = self.folder / kind / MANIFEST
+        try:
+            known = json.loads(path.read_text("utf-8"))
+            manifest = {**known, "sets": {name: dict(facts) for name, facts in known["sets"].items()}}
+        except DAMAGE as error:
+            raise UsageError(
+                f"invalid manifest of labels: {path}: {error}", "choose another folder for the labels"
+            ) from None
+        if manifest.get("format") != FORMAT:
+            raise UsageError(f"labels of another version in {path.parent}", "choose another folder, and label again")
+        return manifest
 
     def question(self, key: str, kinds: Sequence[Kind]) -> LabelledQuestion:
         """Load a question with its candidates.
@@ -347,19 +357,6 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     part = path.with_name(f".{path.name}.{os.getpid()}")
     write(part)
     part.replace(path)
-
-
-def _read_manifest(path: Path) -> dict[str, Any]:
-    try:
-        known = json.loads(path.read_text("utf-8"))
-        manifest = {**known, "sets": {name: dict(facts) for name, facts in known["sets"].items()}}
-    except DAMAGE as error:
-        raise UsageError(
-            f"invalid manifest of labels: {path}: {error}", "choose another folder for the labels"
-        ) from None
-    if manifest.get("format") != FORMAT:
-        raise UsageError(f"labels of another version in {path.parent}", "choose another folder, and label again")
-    return manifest
 
 
 def _check_same(existing: Mapping[str, Any], own: Mapping[str, Any], folder: Path, of: str = "") -> None:
