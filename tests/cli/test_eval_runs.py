@@ -32,7 +32,10 @@ from mergewise.cli.main import app, configuration
 from mergewise.designs.weave.evidence import WEIGHTS
 from mergewise.errors import ModelError, UsageError
 from mergewise.evaluate import evaluator
+from mergewise.evaluate.columns import chosen_metrics, main_metric
 from mergewise.evaluate.experiment import compute_shard
+from mergewise.evaluate.measured import measured_runs
+from mergewise.evaluate.report import evaluation_report
 from mergewise.evaluate.run import chosen_questions
 from mergewise.evaluate.runs.lines import RowCount
 from mergewise.evaluate.runs.run_folder import open_run, read_table, write_table
@@ -338,9 +341,8 @@ def test_a_table_of_a_paper_is_filled(indexed: Path) -> None:
     out = run("towns", "-i", "indexes", "--table", "mrag-2", "-b", "60", "--out", "run")
     plan = open_run(indexed / "run").plan
     assert plan.tables == ("mrag-2",) and plan.budgets == (60,) and "needs the view semantic" in out
-    assert list(plan.specs()) == [
-        ("towns", "dos")
-    ] and "failed on every question: this index has no vectors" in " ".join(out.split())
+    assert [(name, method) for name, method, _ in plan.specs()] == [("towns", "dos")]
+    assert "failed on every question: this index has no vectors" in " ".join(out.split())
 
 
 def test_a_failed_row_is_retried(indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -390,7 +392,62 @@ def test_a_sampling_model_is_asked_several_times(indexed: Path, drawing: None) -
     assert {row.calls for row in rows} == {1} and len({row.spec for row in rows}) == 1
     # without a model nothing is sampled
     run(*given, "--mode", "extractive", repeats="3")
-    assert {row.repeat for row in open_run(indexed / "run").run_rows()} == {0}
+    kept = open_run(indexed / "run")
+    assert {row.repeat for row in kept.run_rows() if row.mode == "extractive"} == {0}
+    # both modes stay, each in a row that says so
+    measured = measured_runs([kept])
+    assert [one.name for one in measured.methods] == ["topk, short", "topk, extractive"]
+    assert [(one.strategy, one.mode, one.questions) for one in kept.means()] == [
+        ("topk, short", "short", 4),
+        ("topk, extractive", "extractive", 4),
+    ]
+    shown = invoke("report", "run")
+    assert "answers in the mode short" in shown and "quotations" in shown and "No model was asked" not in shown
+
+
+def test_contexts_and_answers_of_one_run_stay_in_its_report(indexed: Path) -> None:
+    given = "towns", "-i", "indexes", "--out", "run"
+    run(*given, "-b", "40,60")
+    run(*given, "-b", "60", "-s", "weave", "--answers")
+    kept = open_run(indexed / "run")
+    measured = measured_runs([kept])
+    assert {key[1:] for key in measured.values} == {("topk", 40), ("topk", 60), ("weave", 40), ("weave", 60)}
+    # the answered row of a question has its context: the stored one is not shown again
+    assert len(kept.rows()) == 16 and len(list(kept.run_rows())) == 16
+    assert (main_metric(measured), chosen_metrics(measured)) == ("evidence", ("evidence", "relaxed_em"))
+    assert [measured.kind("weave", budget) for budget in (40, 60)] == ["contexts only", "quotations"]
+    shown = invoke("report", "run")
+    assert shown.count("contexts only") == 3 and shown.count("quotations") == 2 and "F1" not in shown
+    assert "No model was asked" in shown and "Costs per question" not in shown
+    invoke("report", "run", "--html", "page.html", "--md", "page.md")
+    page = (indexed / "page.html").read_text()
+    assert "A model answers" not in page and "The answer quotes sentences" in page
+    assert "weave (contexts only)" in (indexed / "page.md").read_text()
+
+
+def test_answers_alone_lead_with_relaxed_and_are_not_compared_with_themselves(indexed: Path) -> None:
+    run("towns", "-i", "indexes", "--out", "run", "-b", "40,60", "-s", "weave", "--answers")
+    measured = measured_runs([open_run(indexed / "run")])
+    assert chosen_metrics(measured) == ("relaxed_em", "evidence")
+    shown = invoke("report", "run")
+    assert "Tokens needed" not in shown and "Differences to" not in shown
+    assert "compared with" not in evaluation_report(measured).facts
+
+
+def test_rows_of_earlier_settings_are_named(indexed: Path) -> None:
+    given = "towns", "-i", "indexes", "--out", "run"
+    run(*given, "-b", "40,60")
+    run(*given, "-b", "60", "-s", "weave", search="depth=7")
+    shown = " ".join(invoke("report", "run").split())
+    # weave was measured again at 60 tokens only
+    assert "which the tables leave out: 4 of weave." in shown
+    run(*given, "-b", "40,60", "-s", "weave", search="depth=7")
+    assert "earlier settings" not in invoke("report", "run")
+
+
+def test_equal_methods_are_called_equal(indexed: Path) -> None:
+    out = " ".join(run("towns", "-i", "indexes", "-s", "topk,topk(k=31)", "-b", "60").split())
+    assert "At 60 tokens topk and topk(k=31) have the same evidence" in out
 
 
 def test_cached_answers_have_no_time(indexed: Path, drawing: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,8 +111,8 @@ def say_table(table: ReportTable) -> None:
         say(f"{label:{name}}  {_line(own, widths)}".rstrip())
         if any(below):
             say(f"{'':{name}}  {_line(below, widths)}".rstrip(), style="dim")
-        for remark in filter(None, (row.note, row.judge and f"judge: {row.judge}")):
-            _say_wrapped(f"{'':{name}}  {remark}", style="dim")
+        if row.note:
+            _say_wrapped(f"{'':{name}}  {row.note}", style="dim")
     cells = [cell for row in table.rows for cell in row.cells]
     if any(cell.mark == "best" for cell in cells):
         published = "; (published)" if any(cell.published is not None for cell in cells) else ""

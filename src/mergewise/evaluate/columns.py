@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 from importlib.resources import files
 
 from mergewise.errors import UsageError
@@ -17,11 +18,11 @@ COLUMNS = {name: ReportColumn(**given) for name, given in _LISTED.items()}
 PAID = ("paid_calls", "paid_input_tokens", "paid_output_tokens")
 COSTS = ("tokens", "query_ms", "calls", "input_tokens", "output_tokens", *PAID, "answer_seconds", "seconds")
 CONTEXT_METRICS = ("answer", "evidence", "all", "density")
-ANSWER_METRICS = ("em", "f1", "relaxed_em", "refused", "evidence")
-QUOTATION_METRICS = ("relaxed_em", "f1", "refused", "evidence")
-"""Scores of answers that only quote: they are longer than any gold answer, so EM says nothing."""
-MAIN = ("f1", "evidence", "answer", "recall@5", "refused")
-"""Candidates for the main metric: the first measured one is used. For quotations `relaxed_em` comes first."""
+QUOTATION_METRICS = ("relaxed_em", "refused", "evidence")
+"""Scores of answers that only quote: they are longer than any gold answer, so EM and F1 say nothing."""
+ANSWER_METRICS = ("em", "f1", *QUOTATION_METRICS)
+MAIN = ("evidence", "answer", "recall@5", "refused")
+"""Candidates for the main metric after `relaxed_em` of quotations, or `f1`. The first one that most rows have is used."""
 
 
 def column_of(metric: str) -> ReportColumn:
@@ -32,8 +33,10 @@ def column_of(metric: str) -> ReportColumn:
 
 def main_metric(measured: Measured) -> str:
     """Return the metric that methods are compared by, or an empty text if nothing was measured."""
-    candidates = (*(QUOTATION_METRICS if measured.quoted else MAIN), *measured.metrics)
-    return next((name for name in candidates if name in measured.metrics), "")
+    candidates = ("relaxed_em" if measured.quoted else "f1", *MAIN, *measured.metrics)
+    scored = Counter(metric for key in measured.values for metric in measured.metrics if measured.scored(*key, metric))
+    main = max(candidates, key=lambda name: scored[name])
+    return main if scored[main] else ""
 
 
 def check_metric_names(names: str) -> None:
@@ -66,5 +69,5 @@ def chosen_metrics(measured: Measured, names: str = "") -> tuple[str, ...]:
         return asked
     has_gold_documents = any(question.gold_docs for one in measured.sets for question in one.questions)
     contexts = (*CONTEXT_METRICS, "recall@2", "recall@5") if has_gold_documents else CONTEXT_METRICS
-    answers = QUOTATION_METRICS if measured.quoted else ANSWER_METRICS
-    return tuple(name for name in (answers if measured.answered else contexts) if name in shares)
+    answers = ANSWER_METRICS if measured.written else (main_metric(measured), *QUOTATION_METRICS)
+    return tuple(name for name in dict.fromkeys(answers if measured.answered else contexts) if name in shares)

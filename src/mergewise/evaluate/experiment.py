@@ -296,7 +296,9 @@ class Experiment:
                     continue
                 one = evaluator.method_rows(method, budget)
                 judge, views = evaluator.judge_of(method), "; ".join(method.assigned)
-                planned[method.name] = PlannedRows(name, method.name, one.spec, judge=judge, views=views)
+                planned[method.name] = PlannedRows(
+                    name, method.name, one.spec, judge=judge, views=views, mode=one.mode or ""
+                )
                 ready.append(one)
                 again += self._repeats(evaluator, one)
             found.append((evaluator, ready, again))

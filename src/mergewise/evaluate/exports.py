@@ -49,8 +49,7 @@ def markdown_table(table: ReportTable) -> str:
             lines.append([f"**{in_markdown(section)}**", *[""] * len(table.columns)])
         for row in table.rows:
             if row.section == section:
-                remarks = [row.note] * bool(row.note) + [f"judge: {row.judge}"] * bool(row.judge)
-                name = f"{row.name} ({'; '.join(remarks)})" if remarks else row.name
+                name = f"{row.name} ({row.note})" if row.note else row.name
                 lines.append([in_markdown(name), *map(_markdown_cell, table.columns, row.cells)])
     drawn = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     notes = [table.about, table.source, *(f"{number}. {note}" for number, note in enumerate(table.notes, 1))]
@@ -84,13 +83,13 @@ def csv_table(report: EvaluationReport) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     measures = ("value", "low", "high", "mark", "spread", "published", "published_spread", "note")
-    writer.writerow(["table", "section", "method", "judge", "group", "column", *measures])
+    writer.writerow(["table", "section", "method", "group", "column", *measures])
     for part in report.parts:
         for table in part.tables:
             for row in table.rows:
                 for column, cell in zip(table.columns, row.cells, strict=True):
                     low, high = cell.interval or (None, None)
-                    texts = [table.title, row.section, row.name, row.judge, column.group, column.label]
+                    texts = [table.title, row.section, row.name, column.group, column.label]
                     numbers = [cell.value, low, high, cell.mark, cell.spread, cell.published, cell.published_spread]
                     writer.writerow([*map(escape_formula, texts), *numbers, escape_formula(row.note or cell.note)])
     return out.getvalue()

@@ -103,9 +103,15 @@ def _sections(
         methods = [method for method in measured.methods if any(one.scored for one in filled[method.name])]
         rows = _cells(measured, columns, [filled[method.name] for method in methods])
         for method, cells in zip(methods, rows, strict=True):
-            yield ReportRow(method.name, method.about, f"{budget:,} tokens", tuple(cells), judge=method.judge)
+            note = note_of(measured.kind(method.name, budget), method.judge)
+            yield ReportRow(method.name, method.about, f"{budget:,} tokens", tuple(cells), note)
     for name, needs in {m: one for (s, m), one in measured.needs.items() if set_name in (None, s)}.items():
         yield ReportRow(name, "", "could not run", tuple(ReportCell(None) for _ in columns), needs)
+
+
+def note_of(text: str, judge: str) -> str:
+    """Return a remark on a row, and the spec of the reranker or utility predictor that scored its passages."""
+    return "; ".join(filter(None, (text, judge and f"judge: {judge}")))
 
 
 # -- presets
@@ -158,19 +164,19 @@ def _preset_table(
         label = row.label if run is None or len(measured.runs) == 1 else f"{row.label} ({measured.runs[run].label})"
         names = _method_names(preset, row)
         judge = next((one.judge for one in measured.methods if one.run == run and one.method in names), "")
-        rows.append((label, row, note, judge, [block[place] for block in blocks]))
+        rows.append((label, row, note_of(note, judge), [block[place] for block in blocks]))
     columns = [[_preset_column(preset, column, group.label) for column in over] for group in groups]
     lines = []
     if preset.shape == "stacked":
         flat = tuple(replace(column, group="") for column in columns[0])
         for number, group in enumerate(groups):
-            for label, row, note, judge, cells in rows:
+            for label, row, note, cells in rows:
                 section = f"{group.label}: {row.section}" if row.section else group.label
-                lines.append(ReportRow(label, "", section, tuple(cells[number]), note, judge))
+                lines.append(ReportRow(label, "", section, tuple(cells[number]), note))
     else:
         flat = tuple(chain.from_iterable(columns))
-        for label, row, note, judge, cells in rows:
-            lines.append(ReportRow(label, "", row.section, tuple(chain.from_iterable(cells)), note, judge))
+        for label, row, note, cells in rows:
+            lines.append(ReportRow(label, "", row.section, tuple(chain.from_iterable(cells)), note))
     asked = {one.name: len(one.questions) for one in measured.sets}
     filling = (
         f"{group.label}: filled by the set {filler}, {asked[filler]:,} questions."
@@ -333,7 +339,7 @@ def reach_table(measured: Measured, metric: str) -> ReportTable | None:
         for one in measured.methods
     }
     wanted = curves[measured.reference].points
-    if len(wanted) < 2:
+    if len(wanted) < 2 or sum(bool(curve.points) for curve in curves.values()) < 2:
         return None
     label = column_of(metric).label
     columns = tuple(
@@ -371,7 +377,7 @@ def tokens_for(points: Sequence[CurvePoint], level: float) -> float | None:
 
 def cost_table(measured: Measured) -> ReportTable:
     """Return the costs of a question for each method: means of the sets' means, or of their medians for milliseconds."""
-    present = [cost for cost in COSTS if cost in measured.metrics]
+    present = [cost for cost in COSTS[: None if measured.written else 2] if cost in measured.metrics]
     columns = tuple(map(column_of, present))
-    rows = tuple(line for line in _sections(measured, columns, [(None, cost) for cost in present]) if not line.note)
+    rows = tuple(line for line in _sections(measured, columns, [(None, cost) for cost in present]) if line.has_figures)
     return ReportTable("costs", "Costs per question", "", columns, rows, is_explained=True)

@@ -61,7 +61,7 @@ def method_means(run: Run, measured: Measured) -> Iterator[MethodMeans]:
     rows: dict[CellKey, list[RunRow]] = {}
     for row in run.run_rows():
         if row.repeat == 0:
-            rows.setdefault(CellKey(row.set, row.method, row.budget), []).append(row)
+            rows.setdefault(CellKey(row.set, measured.names[0, row.method, row.mode], row.budget), []).append(row)
     unanswerable = {one.name: sum(not question.answerable for question in one.questions) for one in measured.sets}
     for key, own in rows.items():
         scored = ((metric, measured.scored(*key, metric)) for metric in measured.values[key])

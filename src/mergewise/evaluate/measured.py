@@ -36,6 +36,8 @@ from mergewise.extend import split_spec
 Flags: TypeAlias = npt.NDArray[np.bool_]
 ColumnKey: TypeAlias = tuple[str | None, str, int, str]
 """A set, or None for all sets, a method, a budget and a metric."""
+KINDS = {"": "contexts only", "extractive": "quotations"}
+"""Descriptions of rows by mode, if no model wrote their answers."""
 OF_ANSWERS = (*ANSWER_SCORES, *CITATION_SCORES, *REFUSALS, WITHHELD)
 
 
@@ -77,7 +79,9 @@ class Measured:
     """The scores of one or more runs.
 
     `deviations` holds the standard deviations of means between repeats. `needs` explains why a method has no rows for a set.
-    `unheld` counts the questions of a set whose answers are in no document. `quoted` is true if all answers are quotations.
+    `unheld` counts the questions of a set whose answers are in no document. `names` are the displayed names by run, method and
+    mode: a method that answered in several modes has several. `modes` holds the mode of each cell with answers. `left_out`
+    counts the stored rows of earlier settings by method.
     """
 
     runs: tuple[MeasuredRun, ...]
@@ -92,7 +96,9 @@ class Measured:
     unheld: Callable[[str], int]
     outcomes: Callable[[str, Sequence[int]], Sequence[Mapping[tuple[str, int], RunRow]]]
     texts: Mapping[tuple[str, str], tuple[str, str]]
-    quoted: bool
+    names: Mapping[tuple[int, str, str | None], str]
+    modes: Mapping[CellKey, str]
+    left_out: Mapping[str, int]
 
     @cached_property
     def tests(self) -> PairedTests:
@@ -140,7 +146,24 @@ class Measured:
 
     @property
     def answered(self) -> bool:
-        return not {"f1", "refused"}.isdisjoint(self.metrics)
+        return bool(self.modes)
+
+    @property
+    def quoted(self) -> bool:
+        """True if the answers of any cell are quotations."""
+        return "extractive" in self.modes.values()
+
+    @property
+    def written(self) -> bool:
+        """True if a model wrote the answers of any cell."""
+        return not {"extractive"}.issuperset(self.modes.values())
+
+    def kind(self, method: str, budget: int) -> str:
+        """Describe the answers of a method. Return an empty text if those of all methods were made in the same way."""
+        kinds = {key: self.modes.get(key, "") for key in self.values}
+        own = sorted({mode for key, mode in kinds.items() if key[1:] == (method, budget)})
+        named = (KINDS.get(mode, f"answers in the mode {mode}") for mode in own)
+        return "; ".join(named) if len({*kinds.values()}) > 1 else ""
 
     @property
     def is_plumbing(self) -> bool:
@@ -156,34 +179,41 @@ def measured_runs(runs: Sequence[Run], reference: str | None = None, metrics: Se
     """
     labels = _labels([run.folder for run in runs])
     keys = [_row_keys(run) for run in runs]
-    counts = Counter(pair for own in keys for pair in {(key.set, key.method) for key in own})
+    counts = Counter(pair for own in keys for pair in {(key.set, key.method) for key, _ in own})
     # methods that two runs have rows of for the same set
     twice = {method for (_, method), count in counts.items() if count > 1}
-    names = {
-        (number, method): f"{method} ({labels[number]})" if method in twice else method
-        for number, own in enumerate(keys)
-        for method in dict.fromkeys(key.method for key in own)
-    }
-    asked = {(key.set, question) for own in keys for key, rows in own.items() for question, _, _ in rows}
+    names = {}
+    for number, own in enumerate(keys):
+        several = Counter(pair[0] for pair in {(key.method, mode) for key, mode in own if mode})
+        for key, mode in own:
+            name = f"{key.method}, {mode}" if mode and several[key.method] > 1 else key.method
+            names[number, key.method, mode] = f"{name} ({labels[number]})" if key.method in twice else name
+    asked = {(key.set, question) for own in keys for (key, _), rows in own.items() for question, _, _ in rows}
     sets = _united_sets(runs, asked)
     places = {one.name: {question.id: at for at, question in enumerate(one.questions)} for one in sets}
     judged = {one.name: _questions_by_metric(one.questions) for one in sets}
     values: dict[CellKey, dict[str, Numbers]] = {}
+    modes: dict[CellKey, str] = {}
     deviations: dict[tuple[str | None, str, int], dict[str, float]] = {}
     rows: dict[str, dict[int, dict[tuple[str, int], tuple[int, int]]]] = {}
     for number, (run, own) in enumerate(zip(runs, keys, strict=True)):
         columns = _score_columns(run)
         columns |= _measure_columns(run, [name for name in metrics if is_measure(name) and name not in columns], sets)
         failed = _flags(pc.not_equal(run.rows()["error"], ""))
-        for key, found in own.items():
-            shown = CellKey(key.set, names[number, key.method], key.budget)
-            at = places[key.set]
+        cells: dict[CellKey, list[tuple[str, int, int]]] = {}
+        for (key, mode), found in own.items():
+            shown = key._replace(method=names[number, key.method, mode])
+            cells.setdefault(shown, []).extend(found)
+            if mode:
+                modes[shown] = mode
+        for shown, found in cells.items():
+            at = places[shown.set]
             kept = [(at[question], repeat, row) for question, repeat, row in found if question in at]
-            values[shown], deviations[shown] = _averaged(columns, kept, failed, len(at), judged[key.set])
+            values[shown], deviations[shown] = _averaged(columns, kept, failed, len(at), judged[shown.set])
             for question, _, row in reversed(kept):
-                rows.setdefault(key.set, {}).setdefault(question, {})[shown.method, shown.budget] = (number, row)
+                rows.setdefault(shown.set, {}).setdefault(question, {})[shown.method, shown.budget] = (number, row)
     needs = {
-        (one.set, names.get((number, one.method), one.method)): one.needs
+        (one.set, names.get((number, one.method, None), one.method)): one.needs
         for number, run in enumerate(runs)
         for one in run.plan.needs()
     }
@@ -201,7 +231,9 @@ def measured_runs(runs: Sequence[Run], reference: str | None = None, metrics: Se
         unheld=partial(_unheld, runs),
         outcomes=lambda name, asked: _outcomes(runs, [rows.get(name, {}).get(question, {}) for question in asked]),
         texts={key: text for run in reversed(runs) for key, text in run.documents.items()},
-        quoted={mode for run in runs for mode in run.rows()["mode"].to_pylist()} == {"extractive"},
+        names=names,
+        modes=modes,
+        left_out=sum((Counter(run.left_out()) for run in runs), Counter()),
     )
 
 
@@ -214,15 +246,15 @@ def _labels(folders: Sequence[Path]) -> list[str]:
     raise UsageError("duplicate run folder", "name each folder once")
 
 
-def _row_keys(run: Run) -> dict[CellKey, list[tuple[str, int, int]]]:
-    """Map each set, method and budget to the question, repeat and row number of its rows."""
+def _row_keys(run: Run) -> dict[tuple[CellKey, str | None], list[tuple[str, int, int]]]:
+    """Map each set, method, budget and mode to the question, repeat and row number of its rows."""
     table = run.rows()
-    names = ("set", "method", "budget", "question", "repeat")
-    found: dict[CellKey, list[tuple[str, int, int]]] = {}
-    for row, (set_name, method, budget, question, repeat) in enumerate(
+    names = ("set", "method", "budget", "mode", "question", "repeat")
+    found: dict[tuple[CellKey, str | None], list[tuple[str, int, int]]] = {}
+    for row, (*key, mode, question, repeat) in enumerate(
         zip(*(table[name].to_pylist() for name in names), strict=True)
     ):
-        found.setdefault(CellKey(set_name, method, budget), []).append((question, repeat, row))
+        found.setdefault((CellKey(*key), mode), []).append((question, repeat, row))
     return found
 
 
@@ -323,17 +355,15 @@ def _averaged(
     return values, deviations
 
 
-def _methods(runs: Sequence[Run], names: Mapping[tuple[int, str], str]) -> tuple[MeasuredMethod, ...]:
+def _methods(runs: Sequence[Run], names: Mapping[tuple[int, str, str | None], str]) -> tuple[MeasuredMethod, ...]:
     found: dict[str, MeasuredMethod] = {}
     for number, run in enumerate(runs):
         judges = {one.method: one.judge for one in run.plan.rows if one.judge}
         for planned in run.plan.methods:
-            shown = names.get((number, planned.name))
-            if shown is not None:
-                about = planned.about or _about(planned.name)
-                found.setdefault(
-                    shown, MeasuredMethod(shown, planned.name, about, number, judges.get(planned.name, ""))
-                )
+            about, judge = planned.about or _about(planned.name), judges.get(planned.name, "")
+            for (own, method, _), shown in names.items():
+                if (own, method) == (number, planned.name):
+                    found.setdefault(shown, MeasuredMethod(shown, method, about, number, judge))
     return tuple(found.values())
 
 

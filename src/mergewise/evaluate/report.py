@@ -58,7 +58,7 @@ def evaluation_report(
         f"{_count(sum(len(one.questions) for one in measured.sets), 'question')} of {_count(len(measured.sets), 'set')}",
         _count(len(measured.methods), "method"),
         f"budgets of {', '.join(f'{budget:,}' for budget in measured.budgets)} tokens",
-        f"compared with {measured.reference}" if measured.reference else "",
+        f"compared with {measured.reference}" if len(measured.methods) > 1 else "",
     ]
     about = ""
     if main:
@@ -67,7 +67,8 @@ def evaluation_report(
         about = (
             "For each question each method finds a context: passages for a language model, within a budget of tokens."
         )
-        about += " A model answers from the context." if measured.answered else ""
+        about += " A model answers from the context." if measured.written else ""
+        about += " The answer quotes sentences of the context." if measured.quoted else ""
         about += f" Methods are compared by {known.label}" + (f", the {known.about}." if known.about else ".")
     return EvaluationReport(
         title=f"Evaluation: {', '.join(names[:4])}{f' and {len(names) - 4} more' if len(names) > 4 else ''}",
@@ -99,8 +100,8 @@ def _parts(measured: Measured, presets: Sequence[Preset], main: str, shown: Sequ
         yield ReportPart(
             "curves", f"{label.capitalize()} over tokens", (reach,) if reach else (), tuple(figures(measured, main))
         )
-    # for contexts on a single set, the set's own table shows the costs
-    if measured.answered or len(measured.sets) > 1:
+    # without a model, the table of a single set shows the costs
+    if measured.written or len(measured.sets) > 1:
         yield ReportPart("costs", "Costs", (cost_table(measured),))
 
 
@@ -169,6 +170,11 @@ def _headline(measured: Measured, metric: str) -> Iterator[str]:
         marks = dict(zip(known, measured.tests.marks(list(known.values())), strict=True))
         top = max(known, key=lambda name: known[name].mean or 0.0)
         low, high = measured.tests.interval(known[top]) or (0.0, 0.0)
+        if len(equal := [f"**{name}**" for name, column in known.items() if column.mean == known[top].mean]) == len(
+            known
+        ):
+            yield f"At {budget:,} tokens {' and '.join(equal)} have the same {label}: {known[top].mean:.3f}."
+            continue
         tied = [name for name, mark in marks.items() if mark == "best" and name != top]
         more = f" and {len(tied) - LISTED} more" if len(tied) > LISTED else ""
         named = ", ".join(f"**{name}**" for name in tied[:LISTED]) + more
@@ -201,6 +207,11 @@ def _remarks(measured: Measured, metric: str) -> Iterator[str]:
     absent = dict.fromkeys(method for _, method in measured.needs)
     if absent:
         yield f"Could not run: {', '.join(absent)}. The tables list their needs."
+    if measured.quoted and not measured.written:
+        yield "The answers are quotations. No model was asked."
+    if measured.left_out:
+        rows = ", ".join(f"{count} of {method}" for method, count in measured.left_out.items())
+        yield f"Stored rows of earlier settings, which the tables leave out: {rows}. `mergewise eval` computes them again."
     if measured.is_plumbing:
         yield "A scripted model gave the answers. Their scores show only that all parts work together."
 

@@ -61,17 +61,18 @@ class ReportCell:
 
 @dataclass(frozen=True, slots=True)
 class ReportRow:
-    """A row of a table. `note` is the reason why a row has no values. Rows of a `section` are grouped.
-
-    `judge` is the spec of the reranker or utility predictor that scored the passages.
-    """
+    """A row of a table. `note` tells how its values were made, or why it has none. Rows of a `section` are grouped."""
 
     name: str
     about: str
     section: str
     cells: tuple[ReportCell, ...]
     note: str = ""
-    judge: str = ""
+
+    @property
+    def has_figures(self) -> bool:
+        """True if any cell has a measured value."""
+        return any(cell.value is not None for cell in self.cells)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +90,7 @@ class ReportTable:
 
     @property
     def has_figures(self) -> bool:
-        """True if any cell has a measured value."""
-        return any(cell.value is not None for row in self.rows for cell in row.cells)
+        return any(row.has_figures for row in self.rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,10 +129,9 @@ def _bodies(table: ReportTable) -> list[Markup]:
 
 def _row(table: ReportTable, row: ReportRow) -> Markup:
     note = tag("span", row.note, class_="needs") if row.note else None
-    judge = tag("span", f"judge: {row.judge}", class_="needs") if row.judge else None
-    name = tag("th", row.name, note, judge, scope="row", dir="auto", title=row.about or None)
+    name = tag("th", row.name, note, scope="row", dir="auto", title=row.about or None)
     cells = [_cell(column, cell) for column, cell in zip(table.columns, row.cells, strict=True)]
-    return tag("tr", name, *cells, class_="empty" if row.note else None)
+    return tag("tr", name, *cells, class_=None if row.has_figures else "empty")
 
 
 def _cell(column: ReportColumn, cell: ReportCell) -> Markup:

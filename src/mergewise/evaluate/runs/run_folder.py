@@ -10,6 +10,7 @@ trec/*.run          the ranked documents of each method and budget, and trec/gol
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -62,7 +63,7 @@ class Run:
     def rows(self) -> pa.Table:
         """Return the rows of the plan, in its order, including failed rows: `run_schema.ROWS` and a column for each score.
 
-        Rows of older settings are left out. A run in progress has the rows written so far.
+        Rows of older settings are left out (`left_out`). A run in progress has the rows written so far.
         """
         return self._rows
 
@@ -123,12 +124,25 @@ class Run:
         columns = (self.texts()[name].to_pylist() for name in ("set", "doc", "title", "text"))
         return {(own, doc): (title or "", text) for own, doc, title, text in zip(*columns, strict=True)}
 
+    def left_out(self) -> Mapping[str, int]:
+        """Count the stored rows of earlier settings that `rows` leaves out, by method, except contexts measured again."""
+        names = ("set", "question", "method", "budget", "mode", "spec")
+        shown, stored = (
+            list(zip(*(table[name].to_pylist() for name in names), strict=True)) for table in (self._rows, self._stored)
+        )
+        known = {*shown, *(key[:4] for key in shown)}
+        return Counter(key[2] for key in stored if key not in known and (key[4] or key[:4] not in known))
+
+    @cached_property
+    def _stored(self) -> pa.Table:
+        return self.tables[ROWS_FILE] if self.tables else all_rows(self.folder)
+
     @cached_property
     def _rows(self) -> pa.Table:
         questions = self.questions()
         asked = zip(questions["set"].to_pylist(), questions["question"].to_pylist(), strict=True)
         places = {question: place for place, question in enumerate(asked)}
-        return planned_rows(self.tables[ROWS_FILE] if self.tables else all_rows(self.folder), self.plan, places or None)
+        return planned_rows(self._stored, self.plan, places or None)
 
     def _table(self, name: str, schema: pa.Schema) -> pa.Table:
         if self.tables:
@@ -163,7 +177,7 @@ def plan_of(rows: Sequence[RunRow], questions: Mapping[str, Sequence[Question]])
         budgets=tuple(dict.fromkeys(row.budget for row in rows)),
         repeats=1 + max((row.repeat for row in rows), default=0),
         answers=any(row.mode is not None for row in rows),
-        rows=tuple(PlannedRows(*key) for key in dict.fromkeys((row.set, row.method, row.spec) for row in rows)),
+        rows=tuple(dict.fromkeys(PlannedRows(row.set, row.method, row.spec, mode=row.mode or "") for row in rows)),
     )
 
 
@@ -266,13 +280,16 @@ def planned_places(table: pa.Table, plan: RunPlan, asked: Mapping[tuple[str, str
     """Return the row numbers of the planned rows in a table, in the plan's order."""
     specs = plan.specs()
     sets, methods = _places(one.name for one in plan.sets), _places(one.name for one in plan.methods)
-    columns = [table[name].to_pylist() for name in ("set", "question", "method", "spec", "budget", "repeat")]
-    found = []
-    for place, (set_name, question, method, spec, budget, repeat) in enumerate(zip(*columns, strict=True)):
+    columns = [table[name].to_pylist() for name in ("set", "question", "method", "spec", "budget", "mode", "repeat")]
+    found, answered = [], set()
+    for place, (set_name, question, method, spec, budget, mode, repeat) in enumerate(zip(*columns, strict=True)):
         order = place if asked is None else asked.get((set_name, question))
-        if specs.get((set_name, method)) == spec and order is not None:
-            found.append(((sets[set_name], methods[method], budget, repeat, order), place))
-    return [place for _, place in sorted(found)]
+        if (set_name, method, spec) in specs and order is not None:
+            key = sets[set_name], methods[method], budget, repeat, order
+            found.append((key, place, mode))
+            answered |= {key} if mode else set()
+    # a row with an answer has the context, too
+    return [place for key, place, mode in sorted(found) if mode or key not in answered]
 
 
 def rows_at(table: pa.Table, places: Sequence[int]) -> pa.Table:

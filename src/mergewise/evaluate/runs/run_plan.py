@@ -49,7 +49,7 @@ class PlannedMethod:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRows:
-    """The rows of a method on a set.
+    """The rows of a method on a set, in one mode of answering. `mode` is empty if only contexts are judged.
 
     `spec` is the digest of everything that they depend on except the question and the budget. `needs` explains why the method
     could not run. `judge` is the spec of its judge, and `views` its settings of views.
@@ -61,6 +61,7 @@ class PlannedRows:
     needs: str = ""
     judge: str = ""
     views: str = ""
+    mode: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +101,9 @@ class RunPlan:
     machine: Machine = Machine()
     rows: tuple[PlannedRows, ...] = ()
 
-    def specs(self) -> dict[tuple[str, str], str]:
-        """Map each set and method that can run to the digest of its rows."""
-        return {(one.set, one.method): one.spec for one in self.rows if one.spec}
+    def specs(self) -> set[tuple[str, str, str]]:
+        """Return the set, the method and the digest of all planned rows."""
+        return {(one.set, one.method, one.spec) for one in self.rows if one.spec}
 
     def needs(self) -> list[PlannedRows]:
         """Return the methods that could not run."""
@@ -127,9 +128,9 @@ class RunPlan:
     def with_records(
         self, sets: Iterable[PlannedSet] = (), rows: Iterable[PlannedRows] = (), models: Mapping[str, str] | None = None
     ) -> RunPlan:
-        """Return this plan with these records. They replace records of the same set and method."""
+        """Return this plan with these records. They replace records of the same set, method and mode."""
         by_name = {one.name: one for one in (*self.sets, *sets)}
-        by_method = {(one.set, one.method): one for one in (*self.rows, *rows)}
+        by_method = {(one.set, one.method, one.mode): one for one in (*self.rows, *rows)}
         models = {**self.models, **(models or {})}
         return replace(self, sets=tuple(by_name.values()), rows=tuple(by_method.values()), models=models)
 
