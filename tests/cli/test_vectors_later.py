@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
-from filelock import FileLock
 from typer.testing import CliRunner, Result
 
 from mergewise.cli.main import app
@@ -98,9 +98,26 @@ def test_options_without_a_folder_are_errors(home: Path) -> None:
     assert not (home / "mergewise.index").exists()
 
 
-def test_a_question_beside_indexing_says_so(home: Path) -> None:
-    run("index", "docs", "--embed", "later")
-    with FileLock(home / "mergewise.index/.lock"):
-        asked = run("ask", "How long does the owl sleep?")
-    assert "vectors: 0 of 4 leaves; another process is indexing\n" in asked.stderr
-    assert WAITING in run("ask", "How long does the owl sleep?").stderr
+def test_a_question_beside_indexing_says_so(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    embed, read, asked = OnnxPartEmbedder.embed_parts, pipeline.carry_out, list[Result]()
+
+    def ask(function: Any) -> Any:
+        def asking(*given: Any, **options: Any) -> Any:
+            if len(asked) < 2:
+                asked.append(run("ask", "How long does the owl sleep?", "-s", "bm25"))
+            return function(*given, **options)
+
+        return asking
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pipeline, "carry_out", ask(read))
+        patched.setattr(OnnxPartEmbedder, "embed_parts", ask(embed))
+        assert run("index", "docs").exit_code == 0
+    before, beside = asked
+    # no document is written yet, then no vector
+    assert "has no documents\n  another process is indexing: ask again" in before.stderr
+    assert "vectors: 0 of 4 leaves; another process is indexing\n" in beside.stderr and "13 hours" in beside.stdout
+    # a killed process holds no lock
+    run("index", "docs", "-i", "other", "--embed", "later")
+    (home / "other/.indexing").touch()
+    assert WAITING in run("ask", "How long does the owl sleep?", "-i", "other").stderr

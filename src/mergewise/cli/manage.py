@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from textwrap import shorten
@@ -14,7 +14,17 @@ import typer
 from mergewise import defaults
 from mergewise.cli import options, settings
 from mergewise.cli.configuration import permitted_embedder
-from mergewise.cli.output import INEXACT, outdated_line, say, say_aside, say_error, say_json, say_waiting, waiting_line
+from mergewise.cli.output import (
+    INEXACT,
+    indexing_lock,
+    outdated_line,
+    say,
+    say_aside,
+    say_error,
+    say_json,
+    say_waiting,
+    waiting_line,
+)
 from mergewise.cli.places import one_line
 from mergewise.cli.progress import characters, progress
 from mergewise.errors import MergewiseError, UsageError
@@ -139,15 +149,14 @@ def index(
         )
 
     def update() -> AddReport:
-        with progress("Indexing", characters) as advance:
+        with _indexing(opened), progress("Indexing", characters) as advance:
             step = opened.sync if sync or watch else opened.add
             return step(*paths, options=replace(given, progress=advance))
 
     if watch:
         follow(paths, index_dir, lambda: say_report(update(), len(opened), opened.store.place, as_json))
         return
-    with _report_on_interrupt(opened):
-        report = update()
+    report = update()
     say_report(report, len(opened), opened.store.place, as_json)
     if line := outdated_line(len(opened.outdated_documents())):
         say_aside(line)
@@ -180,7 +189,7 @@ def embed(
 
 
 def make_vectors(opened: Index, embedder: str | None, given: EmbeddingOptions, as_json: bool) -> None:
-    with _report_on_interrupt(opened), progress("Indexing", characters) as advance:
+    with _indexing(opened), progress("Indexing", characters) as advance:
         vectors = opened.embed(embedder=embedder, options=replace(given, progress=advance))
     if as_json:
         say_json(asdict(vectors))
@@ -214,10 +223,14 @@ def one_round(synchronise: Callable[[], None]) -> None:
 
 
 @contextmanager
-def _report_on_interrupt(opened: Index) -> Iterator[None]:
-    """Report the saved work on Ctrl-C."""
+def _indexing(opened: Index) -> Iterator[None]:
+    """Let other processes know that this one indexes, and report the saved work on Ctrl-C."""
     try:
-        yield
+        with ExitStack() as held:
+            # an index may be in a bucket, or another process may index it, too
+            with suppress(OSError):
+                held.enter_context(indexing_lock(opened))
+            yield
     except KeyboardInterrupt:
         vectors = opened.vectors()
         count = f", {vectors.embedded:,} of {vectors.leaves:,} leaves with vectors" if opened.manifest.dimension else ""

@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,6 +23,7 @@ from mergewise.extend import escaped_json, heading_path, masked, on_one_line, pr
 from mergewise.types import Answer, Citation, Usage
 
 if TYPE_CHECKING:
+    from filelock import FileLock
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
 
@@ -121,9 +123,28 @@ def waiting_line(index: Index) -> str:
     vectors = index.vectors()
     if not vectors.waiting:
         return ""
-    is_running = index.store.place.is_locked()
-    step = "another process is indexing" if is_running else "run `mergewise index` to continue"
+    step = "another process is indexing" if is_indexing(index) else "run `mergewise index` to continue"
     return f"vectors: {vectors.embedded:,} of {vectors.leaves:,} leaves; {step}"
+
+
+def indexing_lock(index: Index) -> FileLock:
+    """Return the lock that `mergewise index` holds from its first to its last change, so that others can tell."""
+    from filelock import FileLock
+
+    return FileLock(index.store.directory / ".indexing", timeout=0)
+
+
+def is_indexing(index: Index) -> bool:
+    """Check whether another process indexes now."""
+    lock = indexing_lock(index)
+    try:
+        # a new file would be left in an index that is only read
+        with lock if Path(lock.lock_file).exists() else nullcontext():
+            return False
+    except TimeoutError:
+        return True
+    except OSError:
+        return False
 
 
 def outdated_line(count: int) -> str:

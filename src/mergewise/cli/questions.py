@@ -15,7 +15,7 @@ from mergewise.cli import batch, last, options
 from mergewise.cli.answering import Answerer, AnswerOptions, is_found
 from mergewise.cli.asking import AskingOptions
 from mergewise.cli.batch import STANDARD_INPUT, QuestionLine
-from mergewise.cli.output import say, say_aside, say_error, say_json
+from mergewise.cli.output import is_indexing, say, say_aside, say_error, say_json
 from mergewise.cli.places import Locations, locations_in
 from mergewise.cli.trace import say_trace
 from mergewise.errors import UsageError, one_of
@@ -130,7 +130,10 @@ def _each_question(
         succeeded = is_found(result)
     if not succeeded:
         if not len(index):
-            say_error(f"{index.store.place} has no documents", "add some: mergewise index FOLDER")
+            hint = (
+                "another process is indexing: ask again" if is_indexing(index) else "add some: mergewise index FOLDER"
+            )
+            say_error(f"{index.store.place} has no documents", hint)
         raise typer.Exit(1)
 
 
