@@ -25,13 +25,30 @@ from typing import ClassVar
 
 from mergewise.redaction import masked
 
-REQUIREMENT = "."
-"""Requirement in the commands that install an extra: "." is the checkout. On release it becomes "mergewise"."""
-
 
 def install_command(extra: str, *options: str) -> str:
-    """Return the command that installs an extra, such as `pip install ".[openai]"`, with more options of pip."""
-    return " ".join(("pip install", *options, f'"{REQUIREMENT}[{extra}]"'))
+    """Return the command that installs an extra, with more options of pip.
+
+    Its source is that of the installed package: a checkout, a file or a repository (PEP 610), else an index of packages.
+    """
+    import json
+    from importlib import metadata
+    from pathlib import Path
+    from urllib.parse import unquote, urlsplit
+
+    try:
+        origin = json.loads(metadata.distribution("mergewise").read_text("direct_url.json") or "{}")
+    except (metadata.PackageNotFoundError, ValueError):
+        origin = {}
+    url = origin.get("url", "")
+    place = Path(unquote(urlsplit(url).path))
+    source = f"mergewise[{extra}]"
+    if url.startswith("file:") and place.exists():
+        source = f"{'.' if place == Path.cwd() else place}[{extra}]"
+        options = (*options, *["--editable"] * origin.get("dir_info", {}).get("editable", False))
+    elif "vcs_info" in origin:
+        source = f"{source} @ {origin['vcs_info']['vcs']}+{url}"
+    return " ".join(("pip install", *options, f'"{source}"'))
 
 
 def did_you_mean(given: object, names: Iterable[str]) -> str:

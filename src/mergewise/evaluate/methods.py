@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from mergewise import MODES, STRATEGIES, VIEWS, Models, designs
-from mergewise.errors import UsageError, one_of
+from mergewise.errors import UsageError, install_command, one_of
 from mergewise.extend import (
     CAUSAL,
     RERANKER,
@@ -57,7 +57,7 @@ NEEDS: Mapping[str, Need[Any]] = {
         "umap",
         lambda models: all(map(find_spec, ("umap", "sklearn"))) or None,
         "umap-learn",
-        'run `pip install "mergewise[raptor]"`',
+        f"run `{install_command('raptor')}`",
     ),
 }
 """Models and packages that a row can require, by the name in its `requires`. A judge is the reranker of the method's models."""
