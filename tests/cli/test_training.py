@@ -86,19 +86,16 @@ def test_options_set_the_training_settings(place: Path, tmp_path: Path, monkeypa
         printed.split()
     )
     assert given == [TrainSettings(best=3, warmup=0.25)]
-    run(place, tmp_path, "--chat", "hf:x", *BASE, "--preset", "paper", settings="passages = 1\ntriplets = 0")
+    run(place, tmp_path, "--chat", "hf:x", *BASE, settings='preset = "paper"\npassages = 1\ntriplets = 0')
     assert given[1] == PRESETS["paper"]
 
 
-def test_training_uses_the_dev_split_without_excluded_questions(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "not.txt").write_text("  who founded  ARDEN?\n", encoding="utf-8")
-    words = ["--chat", "hf:x", "--labels-only", "--except", str(tmp_path / "not.txt")]
+def test_training_uses_the_dev_split(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["--chat", "hf:x", "--labels-only"]
     monkeypatch.setenv("MERGEWISE_LABELS", str(tmp_path / "own"))
     run(place, tmp_path, *words, settings="passages = 1\ntriplets = 0")
     found = LabelStore(tmp_path / "own").read(["passages", "generated"])
-    assert {one.example.id for one in found} == {"Belford", "Corley"}
+    assert {one.example.id for one in found} == {"Arden", "Belford", "Corley"}
 
 
 @pytest.mark.parametrize(
@@ -106,8 +103,6 @@ def test_training_uses_the_dev_split_without_excluded_questions(
     [
         (FEW, "causal model"),
         ([*FEW, "--chat", "hf:x", "--split", "third"], "unknown split"),
-        ([*FEW, "--chat", "hf:x", "--except", "nowhere.txt"], "cannot read"),
-        (["--preset", "other"], "unknown preset"),
         (["--base", "none"], "unknown base"),
         ([], "unknown base"),
         (["--config", "nowhere.toml"], "cannot be read"),
@@ -123,6 +118,7 @@ def test_invalid_options_are_refused(place: Path, tmp_path: Path, words: list[st
     ("line", "expected"),
     [
         ('level = "high"', "level"),
+        ('preset = "other"', "unknown preset: 'other'"),
         ("rate = 0", "rate"),
         ("warmup = 2", "warmup"),
         ("alpha = -1", "alpha"),
@@ -133,7 +129,7 @@ def test_invalid_options_are_refused(place: Path, tmp_path: Path, words: list[st
 def test_settings_of_a_file_are_checked(place: Path, tmp_path: Path, line: str, expected: str) -> None:
     with pytest.raises(UsageError, match=expected) as raised:
         run(place, tmp_path / "out", "--chat", "hf:x", settings=line)
-    if "unknown" in expected:
+    if "unknown settings" in expected:
         assert "alpha, batch, best, epochs" in raised.value.hint
     assert not (tmp_path / "out").exists()
 

@@ -60,11 +60,9 @@ def test_triplets_by_rules_appear_in_the_trace(home: Path) -> None:
     body = json.loads(run("context", QUESTION, "--strategy", "aed(longest=20)", "--json"))
     sets = [step["triplets"] for step in body["trace"] if "triplets" in step]
     assert sets[0]["made"] == "rules" and {"head", "relation", "tail", "span"} == sets[0]["triplets"][0].keys()
-    report = json.loads(run("info", "--triplets", "--json"))
+    report = json.loads(run("info", "--view", "triplet", "--json"))
     assert report["made"] == {"rules": report["triplets"]} and report["triplets"] > 2 and report["calls"] == 0
-    assert "by rules" in run("info", "--triplets") and "extraction: 1 rows" in run("info")
-    for flag in ((), ("--json",)):
-        assert run("info", "--view", "triplet", *flag) == run("info", "--triplets", *flag)
+    assert "by rules" in run("info", "--view", "triplet") and "extraction: 1 rows" in run("info")
     run("check")
 
 
@@ -78,9 +76,9 @@ def test_the_cost_is_estimated_and_the_chat_model_asked_once(
     assert body["documents"] == 1 and body["calls"] >= 1 and body["cost"] > 0 and not server.asked
     run_separately(*INDEX, *chat)
     assert len(server.asked) == body["calls"]
-    report = json.loads(run("info", "--triplets", "--json"))
+    report = json.loads(run("info", "--view", "triplet", "--json"))
     assert report["made"] == {"model": report["triplets"]} and report["calls"] == body["calls"]
-    assert "by model" in run("info", "--triplets")
+    assert "by model" in run("info", "--view", "triplet")
     run_separately(*INDEX, *chat)
     assert len(server.asked) == body["calls"], "nothing is paid twice"
     body = json.loads(run_separately(*INDEX, *chat, "--dry-run", "--json"))
@@ -89,7 +87,7 @@ def test_the_cost_is_estimated_and_the_chat_model_asked_once(
 
 def test_error_without_triplets_names_the_command(home: Path) -> None:
     run("index", "mill.md", "--embedder", "none")
-    result = CliRunner().invoke(app, ["info", "--triplets"])
+    result = CliRunner().invoke(app, ["info", "--view", "triplet"])
     assert isinstance(result.exception, UsageError) and "--views leaf,triplet" in result.exception.hint
     result = CliRunner().invoke(app, ["info", "--view", "leaf"])
     assert isinstance(result.exception, UsageError) and "no report for the view 'leaf'" in result.exception.message
@@ -102,4 +100,4 @@ def test_a_run_without_a_folder_writes_the_missing_triplets(home: Path, server: 
     run_separately(*INDEX, "--chat", "openai:m", "--embed", "later")
     assert not server.asked
     run_separately("index", "--chat", "openai:m")
-    assert json.loads(run("info", "--triplets", "--json"))["calls"] == len(server.asked) > 0
+    assert json.loads(run("info", "--view", "triplet", "--json"))["calls"] == len(server.asked) > 0

@@ -328,8 +328,6 @@ def info(
     index_dir: options.IndexOption = options.DEFAULT_INDEX,
     documents: Annotated[bool, typer.Option("--documents", help="List the documents.")] = False,
     view: options.ViewOption = None,
-    markers: Annotated[bool, typer.Option("--markers", help="Same as --view marker.")] = False,
-    triplets: Annotated[bool, typer.Option("--triplets", help="Same as --view triplet.")] = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Show the contents of an index."""
@@ -338,14 +336,13 @@ def info(
     from mergewise.extend import HybridReader, contents_of, views_of
 
     opened = mergewise.open(index_dir, create=False)
-    reported = options.reported_view(view, markers, triplets)
-    if reported is not None:
-        (explained,) = views_of(VIEWS, [reported])
+    if view is not None:
+        (explained,) = views_of(VIEWS, [view])
         if explained.report is None:
             able = ", ".join(other.name for other in VIEWS.values() if other.report is not None)
             hint = f"run `mergewise info` to count its rows; reports exist for: {able}"
-            raise UsageError(f"no report for the view {reported!r}", hint)
-        report = explained.report(HybridReader(opened.store.reader(), None, VIEWS).view(reported))
+            raise UsageError(f"no report for the view {view!r}", hint)
+        report = explained.report(HybridReader(opened.store.reader(), None, VIEWS).view(view))
         if as_json:
             say_json(report.as_dict())
             return

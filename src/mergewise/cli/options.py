@@ -442,11 +442,6 @@ ViewOption = Annotated[
 ]
 
 
-def reported_view(view: str | None, markers: bool, triplets: bool) -> str | None:
-    """Return the view that these options name, if any."""
-    return "marker" if markers else "triplet" if triplets else view
-
-
 def _split(text: str) -> Split:
     from mergewise.evaluate.run import parse_split
 

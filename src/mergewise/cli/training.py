@@ -53,38 +53,30 @@ def utility(
     labels_only: Annotated[bool, typer.Option("--labels-only", help="Label the candidates without training.")] = False,
     split: SplitOption = "dev",
     limit: LimitOption = None,
-    without: Annotated[
-        Path | None, typer.Option("--except", help="File of questions to leave out, one per line.")
-    ] = None,
     embedder: EmbedderSetting = None,
     ray: Annotated[str | None, Setting("Ray cluster that labels: local, auto or HOST:PORT")] = None,
     gpus_per_worker: GPUsSetting = 0.0,
     base: Annotated[str, typer.Option("--base", help="Base model: cross-encoder:PATH.")] = "",
-    preset: Annotated[str, typer.Option(help="Training recipe: aed or paper.")] = "aed",
     config: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="TOML file of settings, such as passages, triplets, epochs and seed."),
+        typer.Option(
+            metavar="FILE", help="TOML file of settings, such as preset, passages, triplets, epochs and seed."
+        ),
     ] = None,
 ) -> None:
     """Train a utility predictor, which scores how much a text helps to answer. Needs the extra train and a causal model.
 
     The predictor is a cross-encoder (AED-RAG). The causal model labels the questions. Without questions, training uses the
-    existing labels and needs no causal model. The preset paper is AED-RAG as published: two epochs, nothing held out.
+    existing labels and needs no causal model. The preset of the settings is aed, or paper: AED-RAG as published, two epochs,
+    nothing held out.
     """
     from mergewise.extend import Example, LabelStore, check_base, check_packages, executors_of, train_utility
 
-    settings, chosen = _settings(preset, config)
+    settings, chosen = _settings(config)
     folder = labels or out / "labels"
     if not labels_only:
         check_base(base)
         check_packages()
-    excluded: frozenset[str] = frozenset()
-    if without is not None:
-        try:
-            excluded = frozenset(map(_fold_case, without.read_text(encoding="utf-8").splitlines()))
-        except (OSError, UnicodeDecodeError) as error:
-            hint = "give a text file with one question per line"
-            raise UsageError(f"cannot read {without}: {error}", hint) from None
     if labels_only and not questions:
         raise UsageError("no questions to label", "give question sets or a file of questions")
     from mergewise.evaluate.run import chosen_questions, tasks_at
@@ -101,7 +93,7 @@ def utility(
             else:
                 index = existing_index(task, index_dir or DEFAULT_INDEX, open_index)
             asked = chosen_questions(task, split)
-            kept = [q for q in asked if _fold_case(q.text) not in excluded and any(q.answers)]
+            kept = [question for question in asked if any(question.answers)]
             sources.append(label_source(index, [Example(q.id, q.text, q.answers, task.name) for q in kept[:limit]]))
         if sources:
             _label(sources, chat, folder, settings, executors_of(None, ray, gpus_per_worker))
@@ -120,20 +112,20 @@ def utility(
         say(f"use it: --reranker cross-encoder:{out}")
 
 
-def _settings(preset: str, config: Path | None) -> tuple[LabelSettings, TrainSettings]:
-    """Return the settings of labels and training. The file overrides the preset."""
+def _settings(config: Path | None) -> tuple[LabelSettings, TrainSettings]:
+    """Return the settings of labels and training. Those of the file override those of its preset."""
     from mergewise.extend import PRESETS, LabelSettings, TrainSettings
 
-    if preset not in PRESETS:
+    loaded = {} if config is None else load_toml(config)
+    if (preset := loaded.pop("preset", "aed")) not in list(PRESETS):
         raise UsageError(f"unknown preset: {preset!r}", one_of(preset, PRESETS))
     of_labels = {field.name for field in fields(LabelSettings)}
     of_training = {field.name for field in fields(TrainSettings)}
-    chosen = {} if config is None else load_toml(config)
-    if unknown := chosen.keys() - of_labels - of_training:
+    if unknown := loaded.keys() - of_labels - of_training:
         known = ", ".join(sorted(of_labels | of_training))
         raise UsageError(f"{config}: unknown settings: {', '.join(sorted(unknown))}", f"known settings: {known}")
-    training = replace(PRESETS[preset], **{name: chosen[name] for name in chosen.keys() & of_training})
-    labels = {name: chosen[name] for name in chosen.keys() & of_labels}
+    training = replace(PRESETS[preset], **{name: loaded[name] for name in loaded.keys() & of_training})
+    labels = {name: loaded[name] for name in loaded.keys() & of_labels}
     return LabelSettings(**labels), training
 
 
@@ -163,7 +155,3 @@ def label_source(index: Index, examples: Sequence[Example]) -> LabelSource:
     settings = index.search_settings
     reader = HybridReader(index.store.reader(), index.embedder, VIEWS, None, settings)
     return LabelSource(examples, reader, label_facts(index.documents(), index.manifest, settings, reader))
-
-
-def _fold_case(text: str) -> str:
-    return " ".join(text.lower().split())

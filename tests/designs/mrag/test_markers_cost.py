@@ -137,13 +137,13 @@ def test_info_reports_the_view(serve: Any, folder: Path, tmp_path: Path) -> None
     serve(lambda messages: Turn(good(messages)))
     index = tmp_path / "i"
     command(*index_words(folder, index))
-    output = command("info", "--index", index, "--markers")
+    output = command("info", "--index", index, "--view", "marker")
     assert "10 documents" in output and "coverage: mean 100.00%" in output and "keys: " in output
-    report = json.loads(command("info", "--index", index, "--markers", "--json"))
+    report = json.loads(command("info", "--index", index, "--view", "marker", "--json"))
     assert report["documents"] == 10 and report["coverage"] == {"mean": 1.0, "variance": 0.0, "least": 1.0}
     assert report["unfinished"] == {} and report["attempts"] == 1
     mergewise.open(tmp_path / "bare", embedder="none").add(Document("d", "Text."))
-    assert "--views leaf,marker" in command("info", "--index", tmp_path / "bare", "--markers", code=2)
+    assert "--views leaf,marker" in command("info", "--index", tmp_path / "bare", "--view", "marker", code=2)
 
 
 # -- kills
