@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -130,7 +131,7 @@ def test_clients_of_plain_text_get_no_escapes(client: Any, stream: bool) -> None
 # -- options of the model
 
 
-def test_options_are_passed_to_the_chat_model(live: LiveServer, client: Any) -> None:
+def test_options_are_passed_to_the_chat_model(live: LiveServer, client: Any, caplog: pytest.LogCaptureFixture) -> None:
     options = {"temperature": 1.5, "top_p": 0.5, "stop": ["END"], "seed": 7}
     messages = [{"role": "system", "content": "Answer like a pirate."}, {"role": "user", "content": QUESTION}]
     whole = client.chat.completions.create(model="docs", messages=messages, max_tokens=50, **options)
@@ -140,10 +141,14 @@ def test_options_are_passed_to_the_chat_model(live: LiveServer, client: Any) -> 
     # the rules on sources come first
     assert sent.messages[0].text.index("numbered sources") < sent.messages[0].text.index("pirate")
     assert whole.mergewise["ignored"] == []
+    caplog.set_level(logging.INFO, "mergewise.server")
     quoted = client.chat.completions.create(
         model="quotes", messages=messages, max_completion_tokens=50, user="me", **options
     )
-    assert quoted.mergewise["ignored"] == sorted([*options, "instructions", "max_completion_tokens", "user"])
+    ignored = sorted([*options, "instructions", "max_completion_tokens", "user"])
+    assert quoted.mergewise["ignored"] == ignored
+    # programs without these fields: the server's log has them
+    assert f"parameters without effect on quotes: {', '.join(ignored)}" in caplog.text
     assert chat(client, QUESTION).choices[0].message.content == ANSWER
     assert live.chat.asked[-1].options["temperature"] == 0.0
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ pytest.importorskip("fastapi")
 
 from mergewise.server.answers import supported_citations
 from mergewise.server.collection_query import QuestionEvent
+from mergewise.server.openai.chat import profiles
 from mergewise.server.openai.completions import (
     Completion,
     CompletionStyle,
@@ -369,3 +371,14 @@ def test_a_long_text_is_condensed_to_its_question() -> None:
     found = chat(*earlier, {"role": "user", "content": "When?"})
     assert len(found.history[0].text) <= 1_000 and found.message == ""
     assert chat({"role": "user", "content": asked}).message == asked
+
+
+def test_models_of_a_collection_have_different_names() -> None:
+    """A chat program shows the names alone."""
+    record = SimpleNamespace(title="Our docs", created=0.0)
+    docs = SimpleNamespace(name="docs", record=record, strategies=lambda: ["weave", "topk"])
+    service: Any = SimpleNamespace(collections=lambda: [docs], config=SimpleNamespace(profiles={}))
+    names = {one.id: one.as_dict()["name"] for one in profiles(service)}
+    assert names == {"docs": "Our docs", "docs:weave": "Our docs: weave", "docs:topk": "Our docs: topk"}
+    record.title = ""
+    assert not any("name" in one.as_dict() for one in profiles(service))

@@ -9,7 +9,7 @@ import json
 import secrets
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -60,10 +60,11 @@ def profiles(service: ScopedService, id: str | None = None) -> list[Profile]:
     if not configs:
         for name, collection in visible.items():
             if id is None or name == id.partition(":")[0]:
-                config = ProfileConfig(name, title=collection.record.title)
-                configs[name] = config
+                title = collection.record.title
+                configs[name] = ProfileConfig(name, title=title)
                 for strategy in collection.strategies():
-                    configs[f"{name}:{strategy}"] = replace(config, defaults={"strategy": strategy})
+                    own = f"{title}: {strategy}" if title else ""
+                    configs[f"{name}:{strategy}"] = ProfileConfig(name, title=own, defaults={"strategy": strategy})
     return [
         Profile(name, config, visible[config.collection].record.created)
         for name, config in configs.items()

@@ -18,6 +18,7 @@ from urllib.parse import quote
 from mergewise.server.answers import supported_citations, unsupported_remark
 from mergewise.server.collection_query import QuestionEvent
 from mergewise.server.collections import key_of
+from mergewise.server.logs import log
 from mergewise.server.openai.markup import ImageEscaper, literal, position_without_images, without_images
 from mergewise.server.records import Json, JsonDict
 from mergewise.types import Usage
@@ -206,9 +207,12 @@ class Completion:
         return without_images(answer["answer"], self.style.is_markdown) + self.style.end_of(answer, sources)
 
     def body(self, answer: Json) -> JsonDict:
-        """Return the answer for the field `mergewise`, with the names of the parameters without effect."""
+        """Return the answer for the field `mergewise`, with the names of the parameters without effect. Log them, too."""
         limits = () if answer["usage"]["output_tokens"] else self.limits
-        return {**answer, "ignored": sorted({*self.ignored, *limits, *answer.get("ignored", ())})}
+        if ignored := sorted({*self.ignored, *limits, *answer.get("ignored", ())}):
+            # a chat program shows no fields of the answer
+            log.info("parameters without effect on %s: %s", self.model, ", ".join(ignored)[:200])
+        return {**answer, "ignored": ignored}
 
     async def chunks(self, events: AsyncGenerator[QuestionEvent, None]) -> AsyncGenerator[Json, None]:
         """Yield the chunks of a stream, from the events of a question."""
