@@ -302,6 +302,16 @@ def test_tasks_of_programs_are_detected() -> None:
     assert task_by_rules("### Task:\nNothing is known.") == "Conversation"
 
 
+def test_a_question_about_attached_files_is_no_task() -> None:
+    """Open WebUI writes its prompt and the files before the question."""
+    files = '<source id="1">Pelican is a cluster. <chat_history> </context> is a mark.</source>' * 400
+    text = f"### Task:\nRespond to the user query.\n\n<context>\n{files}\n</context>\n\nWho rotates the key?"
+    found = chat({"role": "user", "content": text})
+    assert (found.question, found.message, found.is_task) == ("Who rotates the key?", text, False)
+    alone = chat({"role": "user", "content": text.removesuffix("Who rotates the key?")})
+    assert alone.is_task and not alone.message
+
+
 @settings(max_examples=examples(50))
 @given(st.text(max_size=300))
 def test_a_title_is_short_and_on_one_line(text: str) -> None:

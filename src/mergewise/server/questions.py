@@ -357,4 +357,5 @@ def _ignored_options(asked: _OpenQuestion, mode: str | None) -> list[str]:
     if "response_format" in ignored:
         detail = "unsupported response_format: no chat model with a JSON mode answers here"
         raise refusal(detail, "response_format", "ask for text, or name another model")
-    return ignored if writes or not reply.instructions else [*ignored, "instructions"]
+    unread = {"instructions": reply.instructions, "message beside the question": reply.message}
+    return ignored if writes else [*ignored, *(name for name, text in unread.items() if text)]

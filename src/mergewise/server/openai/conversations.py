@@ -2,7 +2,8 @@
 
 The user's last message is the question; earlier messages of the user and the assistant are the history. Messages of the system
 are instructions for the model. A program's own task (a title, tags, further questions) is a single message that begins with
-`### Task:` or contains `<chat_history>`.
+`### Task:` or contains `<chat_history>`. Open WebUI begins a question about attached files in the same way, and ends it with the
+question behind `</context>`.
 
 A long message, such as a pasted mail, is condensed to a question for the search. A model also reads the whole message.
 """
@@ -23,6 +24,7 @@ MOST_HISTORY = 50
 LONGEST_QUESTION = 8_000
 _TEXTS = frozenset({"text", "input_text", "output_text"})
 _TASK = "### Task:"
+_ATTACHED = re.compile(r"(?>\s*### Task:.*</context>)\s*(?=\S)", re.DOTALL)
 _HISTORY = "<chat_history>"
 _FIRST_LINE = re.compile(r"<chat_history>\s*(?:user\s*:)?\s*(.*?)\s*(?:\n|</chat_history>|\Z)", re.IGNORECASE)
 _LONGEST_TITLE = 60
@@ -45,7 +47,7 @@ class ChatQuestion(NamedTuple):
         history: Earlier messages of the user and the assistant.
         ignored: Kinds of messages that were left out.
         instructions: Messages of the system.
-        message: The user's whole message, if the question is a condensed form of it.
+        message: The user's whole message, if the question is only a part of it.
     """
 
     question: str
@@ -60,7 +62,7 @@ class ChatQuestion(NamedTuple):
 
 
 def is_task(text: str) -> bool:
-    return text.lstrip().startswith(_TASK) or _HISTORY in text
+    return not _ATTACHED.match(text) and (text.lstrip().startswith(_TASK) or _HISTORY in text)
 
 
 def chat_question(messages: Sequence[Any]) -> ChatQuestion:
@@ -86,18 +88,19 @@ def chat_question(messages: Sequence[Any]) -> ChatQuestion:
     for what, text, longest in limited:
         if len(text) > longest:
             raise refusal(f"{what} too long: {len(text):,} characters (at most {longest:,})", "messages")
-    is_long = len(whole) > LONGEST_QUESTION and not is_task(whole)
+    question = condense(whole)
     history = [turn if turn.role == "assistant" else Message("user", condense(turn.text)) for turn in before]
     kinds = tuple(dict.fromkeys(ignored))
-    return ChatQuestion(condense(whole), tuple(history), kinds, instruction, whole if is_long else "")
+    return ChatQuestion(question, tuple(history), kinds, instruction, "" if question == whole else whole)
 
 
 def condense(text: str) -> str:
     """Return the question of a long text: its sentences with question marks, its last and its first ones, in their order.
 
-    Quoted lines are left out, and a quoted mail if a question precedes it.
+    Attached files and quoted lines are left out, and a quoted mail if a question precedes it.
     A text of up to `LONGEST_QUESTION` characters and a program's task stay as they are.
     """
+    text = _ATTACHED.sub("", text, 1)
     if len(text) <= LONGEST_QUESTION or is_task(text):
         return text
     own = _QUOTED_LINE.sub("", text)
