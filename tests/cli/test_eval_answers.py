@@ -103,10 +103,8 @@ def test_own_questions(tmp_path: Path, reader: Reader) -> None:
 def test_conflicting_options_are_refused(tmp_path: Path, reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = str(saved_task(tmp_path / "towns"))
     for words, settings, reason in (
-        ((), {"shard": "1/2"}, "shard requires --out"),
         ((), {"workers": "2"}, "workers requires --out"),
         ((), {"ray": "local"}, "ray requires --out"),
-        (("--out", "run"), {"shard": "3/2"}, "invalid shard: '3/2'"),
         ((), {"reference": "dense"}, "unknown reference method: 'dense'"),
         (("--table", "nothing"), {}, "unknown table"),
         (("--table", "aed-1", "--methods", "naive"), {}, "--table and --methods exclude each other"),

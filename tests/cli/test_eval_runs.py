@@ -236,18 +236,18 @@ def test_a_kill_while_the_tables_are_written_costs_nothing(
     assert timeless_bytes(indexed / "run" / "rows.parquet") == whole and not asked
 
 
-def test_shards_of_several_places_become_one_run(
-    indexed: Path, uninterrupted: tuple[list[str], bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words, whole = uninterrupted
-    # two shards in one folder, and a third in another folder, as on another machine
-    for number, place in ((1, "run"), (3, "run"), (2, "elsewhere")):
-        run(*words, place, shard=f"{number}/3")
-        assert not (indexed / place / "rows.parquet").exists()
-    assert len(open_run(indexed / "run").rows()) == 9 * 3
+def test_shards_become_one_run(indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = EvaluationOptions(
+        out=Path("run"), index_dir=Path("indexes"), embedder="none", strategies="topk", budgets="60"
+    )
+    (indexed / "run").mkdir()
+    (indexed / "run" / ".lock").touch()
+    for number in (1, 3, 2):
+        assert compute_shard(experiment_of([Path("towns")], options), 3, number) == ""
+        assert not (indexed / "run" / "rows.parquet").exists()
     asked = record_questions(monkeypatch)
-    run(*words, "run", reuse="elsewhere")
-    assert timeless_bytes(indexed / "run" / "rows.parquet") == whole and not asked
+    run("towns", "-i", "indexes", "-s", "topk", "-b", "60", "--out", "run")
+    assert len(open_run(indexed / "run").rows()) == len(QUESTIONS) and not asked
 
 
 @pytest.mark.skipif("MERGEWISE_ATTACK" not in os.environ, reason="starts processes: with MERGEWISE_ATTACK=1")

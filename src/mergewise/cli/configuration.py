@@ -40,7 +40,7 @@ _INSIDE = {"cache", "index_dir", "second_source", "tokenizer", "weights"}
 """Paths that an untrusted file may set if they are inside its folder."""
 _UNSAFE = frozenset(
     "auth bench collection condition config data days docs file files fit follow_links host html labels meta out "
-    "paths port prompts questions ray reuse scope sets token wanted without write yes".split()
+    "paths port prompts questions ray scope sets token wanted write yes".split()
 )
 """Options that an untrusted file must not set. They name files to overwrite, remove or read, metadata of documents, prompts of
 chat models, nodes of a cluster (which get documents and run programs), or who may reach a server."""

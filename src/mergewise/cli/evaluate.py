@@ -91,7 +91,6 @@ class EvaluationOptions:
         int | None, Setting("Number of questions drawn at random from each set", Range(1, 1_000_000_000))
     ] = None
     seed: Annotated[int, Setting("Random seed of the sample", Range(0, 1 << 63))] = 0
-    shard: Annotated[str | None, Setting("With --out: shard I/N of the questions to compute")] = None
     ray: Annotated[str | None, Setting("With --out: Ray cluster (extra ray): local, auto or HOST:PORT")] = None
     gpus_per_worker: settings.GPUsSetting = 0.0
     reference: Annotated[str | None, Setting("Reference method of the comparisons; the first by default")] = None
@@ -112,7 +111,6 @@ class EvaluationOptions:
     weights: settings.WeightsSetting = None
     utility: Annotated[str, Setting("Utility predictor (AED-RAG), as for --reranker")] = defaults.RERANKER
     batch_size: Annotated[int, Setting("Batch size of questions; 1 measures the time of each", Range(1, 1024))] = 1
-    reuse: Annotated[str | None, Setting("With --out: run folders to copy rows from")] = None
     strict: Annotated[bool, Setting("Stop at an invalid row or unavailable method")] = False
 
     @property

@@ -30,7 +30,6 @@ from mergewise.evaluate.methods import methods_of, names_in, strategy_methods
 from mergewise.evaluate.presets import Preset, preset_methods, presets_of
 from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.report import evaluation_report, set_facts
-from mergewise.evaluate.run import parse_shard
 from mergewise.evaluate.runs.run_folder import Run
 from mergewise.evaluate.set_indexes import ModelSpecs
 from mergewise.evaluate.watch import ExperimentWatch
@@ -54,7 +53,7 @@ def run_evaluation(sets: Sequence[Path], options: EvaluationOptions) -> None:
         if experiment.answers and experiment.out is None:
             say_aside("The answers will not be saved. Name a run folder (--out) or a file (--json) to save them.")
         run = experiment.run(terminal)
-        if experiment.out is not None and experiment.shard is None:
+        if experiment.out is not None:
             say_aside(f"run folder: {experiment.out}")
         terminal.end(run, experiment.presets)
     if files.named:
@@ -180,11 +179,9 @@ def experiment_of(sets: Sequence[Path], options: EvaluationOptions) -> Experimen
         reference=options.reference or "",
         set_format=options.set_format,
         is_strict=options.strict,
-        shard=None if options.shard is None else parse_shard(options.shard),
         workers=options.workers,
         ray=options.ray,
         gpus_per_worker=options.gpus_per_worker,
-        reuse=list(map(Path, names_in(options.reuse or ""))),
         has_texts=bool(EvaluationFiles(options.files or ()).reports),
         command=shlex.join(["mergewise", *sys.argv[1:]]),
         open_index=open_permitted,
@@ -200,12 +197,8 @@ def _check(options: EvaluationOptions) -> None:
         raise UsageError("--mode requires --answers", "add --answers")
     if named and options.mode is not None:
         raise UsageError(f"--{named[0]} and --mode exclude each other", "leave out --mode, or use --strategies")
-    for name in ("shard", "reuse"):
-        if getattr(options, name) and options.run_folder is None:
-            raise UsageError(f"{name} requires --out", "name a run folder")
-    if (options.workers > 1 or options.ray is not None) and (options.out is None or options.shard is not None):
-        option = "workers" if options.ray is None else "ray"
-        raise UsageError(f"{option} requires --out, and excludes shard", "name a run folder, and leave out shard")
+    if (options.workers > 1 or options.ray is not None) and options.out is None:
+        raise UsageError(f"{'workers' if options.ray is None else 'ray'} requires --out", "name a run folder")
     executors_of(options.workers, options.ray, options.gpus_per_worker)
 
 

@@ -68,9 +68,8 @@ class Experiment:
         reference: the reference method of comparisons.
         set_format: the format of the sets, as for `loaders.load_question_set`.
         is_strict: stop at an invalid row of a set, or at an unavailable method.
-        shard: number, from 1, and count of the part of the questions to ask. The tables of the run folder are not written.
+        shard: number, from 1, and count of the part of the questions that a worker asks.
         workers, ray, gpus_per_worker: processes that compute rows of the run folder, as for `mergewise eval`.
-        reuse: run folders to copy rows from.
         has_texts: keep the texts of documents for reports, if rows are kept in memory.
         is_estimate: build indexes without the rows that a chat model writes, and leave the run folder as it is.
         command: the command line, for the provenance of reports.
@@ -97,7 +96,6 @@ class Experiment:
     workers: int = 1
     ray: str | None = None
     gpus_per_worker: float = 0.0
-    reuse: Sequence[Path] = ()
     has_texts: bool = True
     is_estimate: bool = False
     command: str = ""
@@ -107,7 +105,7 @@ class Experiment:
         """Compute the missing rows.
 
         Returns:
-            The run in its folder, or in memory without a folder, or if only a shard was computed.
+            The run in its folder, or in memory without a folder.
 
         Raises:
             UsageError: if the run folder is locked or not writable, a set has no questions to ask, or no method can run.
@@ -115,8 +113,7 @@ class Experiment:
         """
         with ExitStack() as held:
             if self.out is not None:
-                number, count = self.shard or (1, 1)
-                held.enter_context(run_lock(self.out, LOCK if count == 1 else f"{LOCK}-{number}-of-{count}"))
+                held.enter_context(run_lock(self.out, LOCK))
             indexes = held.enter_context(self._index_folder())
             kept = self._keeping(self.out / REPLIES if self.out else Path(held.enter_context(TemporaryDirectory())))
             if self.out is not None and (self.workers > 1 or self.ray is not None):
@@ -130,7 +127,7 @@ class Experiment:
         if self.out is not None and (self.out / REPLIES).exists():
             experiment = experiment._keeping(self.out / REPLIES)
         with experiment._index_folder() as indexes:
-            for own, _, asked in experiment._sets_to_ask(indexes, watch):
+            for own, asked in experiment._sets_to_ask(indexes, watch):
                 costs = []
                 for evaluator, (_, methods) in zip(experiment.evaluators(own, self.out), own.indexes, strict=True):
                     missing = {}
@@ -260,16 +257,16 @@ class Experiment:
             found[method.name] = unmet_needs(method, views, judged, self.answers, is_built=False)
         return found
 
-    def questions(self, task: QuestionSet) -> tuple[Sequence[Question], Sequence[Question]]:
-        """Return the chosen questions of a set, and those of this shard."""
+    def questions(self, task: QuestionSet) -> Sequence[Question]:
+        """Return the chosen questions of a set, or those of this shard."""
         chosen = chosen_questions(task, self.split, self.limit, self.sample, self.seed)
         number, count = self.shard or (1, 1)
-        return chosen, chosen[number - 1 :: count]
+        return chosen[number - 1 :: count]
 
     def evaluators(self, known: SetIndexes, folder: Path | None) -> list[Evaluator]:
         """Return an evaluator for each index of a set. They share the rows."""
         name = "" if self.shard is None else f".{self.shard[0]}-of-{self.shard[1]}"
-        store = RowStore() if folder is None else open_store(folder, known.task.name, name, self.reuse)
+        store = RowStore() if folder is None else open_store(folder, known.task.name, name)
         # a batch has no time per question, so methods may share the causal model's background texts
         backgrounds: dict[str, Decoded] | None = {} if self.asking.together > 1 else None
         asking, utility = self.asking if self.answers else None, self.models.utility_predictor()
@@ -316,25 +313,23 @@ class Experiment:
         times = self.repeats if asks and sampling_model(evaluator.index.models.chat) is not None else 1
         return [evaluator.method_rows(one.method, one.budget, repeat) for repeat in range(1, times)]
 
-    def _sets_to_ask(
-        self, indexes: Path, watch: ExperimentWatch
-    ) -> Iterator[tuple[SetIndexes, Sequence[Question], Sequence[Question]]]:
-        """Yield each set with its indexes, the chosen questions, and those of this shard."""
+    def _sets_to_ask(self, indexes: Path, watch: ExperimentWatch) -> Iterator[tuple[SetIndexes, Sequence[Question]]]:
+        """Yield each set with its indexes and the chosen questions."""
         names = set()
         for own in self.indexed_sets(indexes, watch):
             task = own.task
             if task.name in names:
                 raise UsageError(f"duplicate name of a question set: {task.name}", "rename one of the sets")
             names.add(task.name)
-            questions, asked = self.questions(task)
+            asked = self.questions(task)
             if not asked:
-                raise UsageError(f"no questions left in {task.name}", "use --split all, or fewer shards")
+                raise UsageError(f"no questions left in {task.name}", "use --split all")
             watch.begin_set(task, asked)
-            yield own, questions, asked
+            yield own, asked
 
     def _run_sets(self, indexes: Path, watch: ExperimentWatch) -> Run:
         folder, plan = self.out, self.plan()
-        tables = None if folder is None or self.shard is not None else RunTables(folder)
+        tables = None if folder is None else RunTables(folder)
         every_row: list[RunRow] = []
         every_question: dict[str, Sequence[Question]] = {}
         texts: list[DocumentText] = []
@@ -345,7 +340,7 @@ class Experiment:
             if before and before != now:
                 watch.warn(f"run started by version {before}: its rows stay, and version {now} adds the rest")
         has_written_views = False
-        for own, questions, asked in self._sets_to_ask(indexes, watch):
+        for own, asked in self._sets_to_ask(indexes, watch):
             name, task = own.task.name, own.task
             found, planned = self.rows(own, folder)
             for evaluator, _, _ in found:
@@ -353,7 +348,7 @@ class Experiment:
                 has_written_views |= any(VIEWS[view].asks_chat(one.settings) for view, one in manifest.views.items())
                 whole = digest([question_digest(question, with_gold=True) for question in task.questions])
                 documents = evaluator.documents
-                one = PlannedSet(name, len(task.questions), len(questions), whole, documents, manifest.embedder)
+                one = PlannedSet(name, len(task.questions), len(asked), whole, documents, manifest.embedder)
                 settings = {
                     f"{view}.{key}": text
                     for view, state in manifest.views.items()
@@ -415,7 +410,7 @@ class Experiment:
         missing = 0
         for own in self.indexed_sets(indexes, watch):
             found, _ = self.rows(own, folder)
-            chosen, _ = self.questions(own.task)
+            chosen = self.questions(own.task)
             missing += sum(len(one.missing(chosen)) for _, ready, again in found for one in (*ready, *again))
         if not missing:
             return
@@ -502,7 +497,7 @@ def compute_shard(experiment: Experiment, count: int, number: int) -> str:
         alone = replace(experiment, shard=(number, count), workers=1, ray=None)
         with run_lock(folder, f"{LOCK}-{number}-of-{count}"):
             for own in alone.indexed_sets(experiment.index):
-                _, asked = alone.questions(own.task)
+                asked = alone.questions(own.task)
                 for evaluator, ready, again in alone.rows(own, folder)[0]:
                     evaluator.complete([*ready, *again], asked)
     except MergewiseError as error:

@@ -47,14 +47,6 @@ def chosen_questions(
     return [question for question in questions if id(question) in chosen]
 
 
-def parse_shard(text: str) -> tuple[int, int]:
-    """Parse a shard such as "1/4" into its number, from 1, and the number of shards. Raises UsageError for an invalid shard."""
-    number, slash, count = text.partition("/")
-    if not (slash and number.isdecimal() and count.isdecimal() and len(text) < 20 and 1 <= int(number) <= int(count)):
-        raise UsageError(f"invalid shard: {text[:80]!r} (expected NUMBER/COUNT)", "write, for example, 1/4")
-    return int(number), int(count)
-
-
 def tasks_at(
     path: Path, form: str | None = None, is_strict: bool = False, used_names: Container[str] = ()
 ) -> Iterator[QuestionSet]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,10 +35,8 @@ class RowStore:
         self.known.update((row.key, row) for row in rows)
 
 
-def open_store(folder: Path, set_name: str, part: str = "", others: Iterable[Path] = ()) -> RowStore:
-    """Open the store of a set in a run folder, and copy the rows of other run folders to it.
-
-    New rows are written to a separate file for each `part`.
+def open_store(folder: Path, set_name: str, part: str = "") -> RowStore:
+    """Open the store of a set in a run folder. New rows are written to a separate file for each `part`.
 
     Raises:
         UsageError: if a folder holds an invalid row, or an entry that is not a regular file.
@@ -48,8 +46,6 @@ def open_store(folder: Path, set_name: str, part: str = "", others: Iterable[Pat
         if row.key not in store:
             store.known[row.key] = row
     store.lines = RowLines(folder / LINES / f"{_file_stem(set_name)}{part}.jsonl")
-    for other in others:
-        store.add([row for row in _set_rows(other, set_name) if row.key not in store])
     return store
 
 
