@@ -130,7 +130,7 @@ clients-environment: $(CLIENTS)/.installed
 clients: export LITELLM_LOCAL_MODEL_COST_MAP := True
 clients: clients-environment
 	$(CLIENTS)/bin/python -c "import langchain_openai, litellm, llama_index.llms.openai_like, llm"  # their tests would be skipped without a word
-	$(CLIENTS)/bin/python -m pytest tests/integrations/test_clients.py
+	$(CLIENTS)/bin/python -m pytest tests/integrations/test_clients.py tests/integrations/test_llm.py
 
 $(CAUSAL)/.installed: pyproject.toml dev.lock | $(UV)
 	$(call environment,$(CAUSAL))
