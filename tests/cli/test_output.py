@@ -11,10 +11,11 @@ import pytest
 from mergewise.cli.main import configuration
 from mergewise.cli.output import citation_lines, console, say, usage_line
 from mergewise.cli.places import DocumentNames, Locations
+from mergewise.cli.questions import say_context
 from mergewise.cli.trace import say_trace
 from mergewise.designs.mergerag.notes import MergeNode, MergeNote, TreeNote
 from mergewise.errors import UsageError
-from mergewise.types import Answer, Citation, Context, Document, Page, Span, Step, Usage
+from mergewise.types import Answer, Citation, Context, Document, Page, Passage, Span, Step, Usage
 
 CONTEXT = Context("q", "topk", 9, "text", 3, ())
 ANSWER = Answer("q", "yes", (), CONTEXT, Usage(1, 1000, 20), mode="r&b")
@@ -142,3 +143,15 @@ def test_a_table_overrides_options_for_all_commands(folder: Path) -> None:
 def test_unknown_options_are_refused(folder: Path, text: str) -> None:
     with pytest.raises(UsageError):
         configured(folder, text)
+
+
+@pytest.mark.parametrize("on_terminal", [True, False])
+def test_a_heading_ends_without_an_arrow_on_a_terminal(
+    on_terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "[1] People ›\nAda Brix ›\n\n[2] › ›\nFish\n\n[3] › Food\nMill"
+    shown = Context("q", "topk", 9, text, 3, (Passage("People", 0.5, (Span("d", 0, 4),)),))
+    monkeypatch.setattr("mergewise.cli.questions.is_plain", lambda: not on_terminal)
+    say_context(shown, Locations(lambda doc_id: None), trace=False)
+    out = capsys.readouterr().out
+    assert out.startswith("[1] People\nAda Brix ›\n\n[2]\nFish\n\n[3] › Food\nMill" if on_terminal else text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -15,7 +16,7 @@ from mergewise.cli import batch, last, options
 from mergewise.cli.answering import Answerer, AnswerOptions, is_found
 from mergewise.cli.asking import AskingOptions
 from mergewise.cli.batch import STANDARD_INPUT, QuestionLine
-from mergewise.cli.output import is_indexing, say, say_aside, say_error, say_json
+from mergewise.cli.output import is_indexing, is_plain, say, say_aside, say_error, say_json
 from mergewise.cli.places import Locations, locations_in
 from mergewise.cli.trace import say_trace
 from mergewise.errors import UsageError, one_of
@@ -144,7 +145,8 @@ def _places(context: Context, locations: Locations) -> str:
 def say_context(context: Context, locations: Locations, trace: bool) -> None:
     """Print the text, the numbered places of its passages, and with `trace` the steps."""
     if context.passages:
-        say(context.text)
+        # a pipe gets the text as a model receives it
+        say(context.text if is_plain() else re.sub(r"(?m)^(\[\d+\].*?)(?: ›)+$", r"\1", context.text))
         say()
         say(_places(context, locations), style="dim")
     else:
