@@ -13,9 +13,10 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias, TypeVar
+from unicodedata import normalize
 
 from mergewise.agents.memory import Memory, Part
-from mergewise.errors import UsageError
+from mergewise.errors import UsageError, did_you_mean
 from mergewise.extend import SURROGATE, code_for, heading_path, line_at, line_starts, markdown_headings, on_one_line
 from mergewise.protocols import TokenCounter
 from mergewise.types import GAP, Document, DocumentInfo, Heading, Span
@@ -133,10 +134,17 @@ _PLACE = re.compile(
 
 
 def matching_ids(name: str, ids: Sequence[str]) -> list[str]:
-    """Return the documents that a name may mean: those with this id, else this ending, else this part."""
-    wanted = name.casefold().strip("/")
-    for fits in (str.__eq__, lambda one, wanted: one.endswith(f"/{wanted}"), str.__contains__):
-        if found := [one for one in ids if fits(one.casefold(), wanted)]:
+    """Return the documents that a name may mean: those with this id, else this ending (a suffix may lack), else this part."""
+    wanted, paths = normalize("NFC", name).casefold().strip("/"), [normalize("NFC", one).casefold() for one in ids]
+    files = [f"/{path}" for path in paths]
+    stems = [path.rpartition(".")[0] for path in files]
+    for names, fits, part in (
+        (paths, str.__eq__, wanted),
+        (files, str.endswith, f"/{wanted}"),
+        (stems, str.endswith, f"/{wanted}"),
+        (paths, str.__contains__, wanted),
+    ):
+        if found := [one for one, known in zip(ids, names, strict=True) if fits(known, part)]:
             return found
     return []
 
@@ -150,7 +158,8 @@ def name_in(place: str, ids: Sequence[str]) -> tuple[str, str]:
             return found[0], place[len(name) :]
         if found:
             raise UsageError(f"ambiguous name: {name}", f"one of: {_listed(found)}")
-    raise UsageError(f"unknown document: {place}", "give its id, or a part of it")
+    hint = f"{did_you_mean(place, ids)}give its id, or a part of it"
+    raise UsageError(f"unknown document: {on_one_line(place)[:200]}", hint)
 
 
 def _listed(names: Sequence[str]) -> str:

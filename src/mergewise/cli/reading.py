@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,7 +14,11 @@ from mergewise.agents.tools import IndexDocuments, Tools
 from mergewise.cli.options import DEFAULT_INDEX, IndexOption, JsonOption, with_options
 from mergewise.cli.output import say, say_json
 from mergewise.cli.settings import TokenizerSetting
+from mergewise.cli.show import document_at
 from mergewise.extend import run, token_counter
+
+if TYPE_CHECKING:
+    from mergewise import Index
 
 BudgetOption = Annotated[int, typer.Option("--budget", "-b", min=LEAST, help="Maximum tokens of the output.")]
 
@@ -26,10 +30,11 @@ class ReadingOptions:
     index_dir: IndexOption = DEFAULT_INDEX
     tokenizer: TokenizerSetting = None
 
-    def tools(self) -> Tools:
+    def tools(self) -> tuple[Index, Tools]:
         import mergewise
 
-        return Tools(IndexDocuments(mergewise.open(self.index_dir, create=False)), token_counter(self.tokenizer or ""))
+        index = mergewise.open(self.index_dir, create=False)
+        return index, Tools(IndexDocuments(index), token_counter(self.tokenizer or ""))
 
 
 @with_options
@@ -45,7 +50,7 @@ def grep(
     common: ReadingOptions,
 ) -> None:
     """Print the lines of all documents that match. Exits with 1 if there are none. Needs an index."""
-    tools = common.tools()
+    _, tools = common.tools()
     found, note = run(tools.matches(pattern, where))
     if as_json:
         say_json(
@@ -68,7 +73,8 @@ def read(
     common: ReadingOptions,
 ) -> None:
     """Print the text of a document as far as the budget goes, and where it goes on. Needs an index."""
-    say(run(common.tools().read(place, budget)))
+    index, tools = common.tools()
+    say(run(tools.read("".join(document_at(index, place)), budget)))
 
 
 @with_options
@@ -78,7 +84,8 @@ def outline(
     common: ReadingOptions,
 ) -> None:
     """Print the headings of a document with their lines and tokens. Needs an index."""
-    say(run(common.tools().outline(document)))
+    index, tools = common.tools()
+    say(run(tools.outline(document_at(index, document)[0])))
 
 
 def skill(folder: Annotated[Path, typer.Argument(help="Folder of skills.")] = Path(".claude/skills")) -> None:

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-from unicodedata import normalize
 
 import typer
 
+from mergewise.agents.results import name_in, part_at
 from mergewise.cli import last
 from mergewise.cli.options import DEFAULT_INDEX, IndexOption, JsonOption
 from mergewise.cli.output import CLOSES, OPENS, is_plain, say, say_json, say_styled
 from mergewise.cli.places import DocumentNames, Locations, locations_in, one_line, place
 from mergewise.errors import UsageError
-from mergewise.extend import citation_json, heading_path, line_at, line_starts, short_repr
+from mergewise.extend import citation_json, heading_path, line_at, line_starts
 from mergewise.types import Citation, Document, Span
 
 if TYPE_CHECKING:
     from mergewise import Index
 
 AROUND = 3
-MOST_NAMED = 10
-"""Documents that an error lists."""
 _PLAIN = re.compile(r"[\w./@+,-]+")
 _LONGEST_NUMBER = 20
-_LINES = re.compile(r"(\d{1,15})(?:-(\d{1,15}))?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +76,7 @@ def show(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="N|NAME[:LINE[-LINE]]",
+            metavar="N|NAME[:LINE[-LINE]|#HEADING]",
             help="Number in the last answer, or a document's path, id or unique name.",
             show_default=False,
             autocompletion=_remembered_names,
@@ -110,22 +106,25 @@ def excerpts_of(
 ) -> list[Excerpt]:
     """Find the excerpts of a number of the last answer, or of a document, with the lines around them."""
     number = _number(what)
-    if number is None or remembered is None or number not in remembered.numbers:
-        doc_id, lines = _meant_document(opened, what, remembered)
+    known = {} if remembered is None else remembered.numbers
+    if number is None or number not in known:
+        if number is not None and all(info.id != what for info in opened.documents()):
+            if remembered is None:
+                raise UsageError("no last answer of this index", "ask a question first, or give the id of a document")
+            numbers = ", ".join(map(str, sorted(known))) or "none"
+            raise UsageError(f"no number {what} in the last answer", f"its numbers: {numbers} ({remembered.question})")
+        doc_id, rest = document_at(opened, what)
         document = opened.document(doc_id)
-        if lines is None:
-            return [Excerpt(document, locations.citation(Span(doc_id, 0, len(document.text))), (), 1, 10**9)]
-        starts = line_starts(document.text)
-        first, end = lines
-        if first > len(starts):
-            raise UsageError(f"{doc_id} has {len(starts)} lines", f"mergewise show {doc_id}:1")
-        meant = Span(doc_id, starts[first - 1], starts[end] - 1 if end < len(starts) else len(document.text))
-        return [Excerpt(document, locations.citation(meant), (meant,), max(1, first - around), end + around)]
-    for span, check in remembered.numbers[number]:
+        # a single line, where `read` goes on to the end
+        only = f"-{rest[1:]}" if rest[:1] == ":" and "-" not in rest else ""
+        meant = Span(doc_id, *part_at(document, rest + only))
+        whole = Excerpt(document, locations.citation(meant), (), 1, 10**9)
+        return _excerpts(locations, [meant], around) if rest else [whole]
+    for span, check in known[number]:
         cited = locations.document(span.doc_id)
         if cited is None or (check is not None and check != last.checksum(cited.text[span.start : span.end])):
             raise UsageError(f"{span.doc_id} has changed since the last answer", "ask again, or give the document's id")
-    return _excerpts(locations, [span for span, _ in remembered.numbers[number]], around)
+    return _excerpts(locations, [span for span, _ in known[number]], around)
 
 
 def say_excerpts(excerpts: Sequence[Excerpt], names: DocumentNames) -> None:
@@ -168,58 +167,13 @@ def _excerpts(locations: Locations, spans: Sequence[Span], around: int) -> list[
     return excerpts
 
 
-def _meant_document(
-    opened: Index, what: str, remembered: last.Last | None = None
-) -> tuple[str, tuple[int, int] | None]:
-    """Resolve `what` to the id of one document, and its line numbers, if any.
-
-    It is tried first as a path from the working directory, an id or a pattern of ids, then as a file name, then as a part of
-    an id.
-    """
-    name, _, behind = what.rpartition(":")
-    match = _LINES.fullmatch(behind) if name else None
-    lines = (int(match[1]), max(int(match[1]), int(match[2] or match[1]))) if match and int(match[1]) else None
-    readings = [(what, None), *([(name, lines)] if lines is not None else [])]
-    ids = [info.id for info in opened.documents()]
-    finders: list[Callable[[str], list[str]]] = [partial(_documents_of, opened=opened)]
-    if _number(what) is None:
-        finders.append(lambda wanted: [one for one in ids if wanted in (Path(one).name, Path(one).stem)])
-        finders.append(lambda wanted: [one for one in ids if _plain(wanted) in _plain(one)])
-    for matching in finders:
-        for wanted, named in readings:
-            found = matching(wanted)
-            if len(found) > 1:
-                more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
-                raise UsageError(
-                    f"ambiguous name: {wanted!r} matches {len(found)} documents",
-                    f"name one of: {', '.join(found[:MOST_NAMED])}{more}",
-                )
-            if found:
-                return found[0], named
-    if _number(what) is not None:
-        if remembered is None:
-            raise UsageError("no last answer of this index", "ask a question first, or give the id of a document")
-        numbers = ", ".join(str(number) for number in sorted(remembered.numbers)) or "none"
-        raise UsageError(f"no number {what} in the last answer", f"its numbers: {numbers} ({remembered.question})")
-    if lines is None:
-        name = what
-    paths = {Path(doc_id).name: doc_id for doc_id in ids}
-    near = [*get_close_matches(name, ids), *(paths[near] for near in get_close_matches(Path(name).name, paths))]
-    hint = "run `mergewise info --documents` to list the ids"
-    if near:
-        hint = f"did you mean {', '.join(dict.fromkeys(near[:3]))}?"
-    raise UsageError(f"unknown document: {short_repr(what)}", hint)
-
-
-def _plain(name: str) -> str:
-    return normalize("NFC", name).casefold()
-
-
-def _documents_of(name: str, opened: Index) -> list[str]:
-    """Find the documents of a path from here, or of an id. A path to one file has priority: answers print such paths."""
-    here = str(Path.cwd() / name)
-    found = opened.find(here, name)
-    return found[here] if len(found[here]) == 1 else found[name] or found[here]
+def document_at(opened: Index, place: str) -> tuple[str, str]:
+    """Split a place into the id of its document and the rest, such as ":12-20". A path from here comes first."""
+    for name in (place, place.rpartition(":")[0], place.partition("#")[0]):
+        here = os.path.normpath(Path.cwd() / name)
+        if name and len(found := opened.find(here)[here]) == 1:
+            return found[0], place[len(name) :]
+    return name_in(place, [info.id for info in opened.documents()])
 
 
 def _pieces(text: str, covered: Sequence[tuple[int, int]], *, signs: bool) -> list[tuple[str, str | None]]:
