@@ -11,7 +11,7 @@ from tests import command
 
 import mergewise
 from mergewise.cli.places import DocumentNames, file_links
-from mergewise.cli.show import _meant_document
+from mergewise.cli.show import document_at
 from mergewise.errors import UsageError
 from mergewise.store.lance_change import Change
 from mergewise.types import Document
@@ -55,6 +55,7 @@ def printed_place(out: str) -> tuple[str, int]:
         ("docs/deep er", ("context", "How long do cats sleep?", "-b", "24")),
         ("..", ("ask", "How long do cats sleep?")),
         ("docs", ("show", "cats#1:5")),
+        ("docs", ("show", "../docs/deep er/cats#1.md:5")),
     ],
 )
 def test_a_place_opens_from_the_working_directory(unchanged_home: Path, here: str, words: tuple[str, ...]) -> None:
@@ -67,6 +68,8 @@ def test_a_place_opens_from_the_working_directory(unchanged_home: Path, here: st
     assert not Path(path).is_absolute() or not (home / "docs/deep er/cats#1.md").is_relative_to(cwd.resolve())
     shown = run(cwd, "show", f"{path}:{line}", "-a", "0", "-i", str(home / "mergewise.index"))
     assert "> 5 │ Cats sleep sixteen hours a day." in shown.stdout, "`show` opens a printed place"
+    shown = run(cwd, "read", f"{path}:{line}", "-i", str(home / "mergewise.index"))
+    assert "\nCats sleep sixteen hours a day.\n" in shown.stdout, "`read`, too"
 
 
 def test_a_missing_file_is_marked(home: Path) -> None:
@@ -141,11 +144,12 @@ def test_a_page_links_only_to_regular_files_of_the_index_folder(home: Path, tmp_
         ("BATS", "docs/bats.md"),
         ("bats:3", "docs/bats.md:3"),
         ("its.m", "docs/bits.md"),
-        ("docs/b?ts.md", "'docs/b?ts.md' matches 2 documents"),
-        ("b:3", "'b' matches 2 documents"),
-        ("docs", "'docs' matches 3 documents"),
+        ("docs/b?ts.md", "unknown document: docs/b?ts.md"),
+        ("b:3", "ambiguous name: b (one of: docs/bats.md, docs/bits.md)"),
+        ("docs", "ambiguous name: docs (one of: docs/bats.md, docs/bits.md, docs/deep er/cats#1.md)"),
+        ("cats#1:5", "docs/deep er/cats#1.md:5"),
         ("batz.md", "did you mean docs/bats.md"),
-        ("zzzzzz", "run `mergewise info --documents` to list the ids"),
+        ("zzzzzz", "unknown document: zzzzzz (give its id, or a part of it)"),
     ],
 )
 def test_a_name_must_match_exactly_one_document(
@@ -154,11 +158,10 @@ def test_a_name_must_match_exactly_one_document(
     monkeypatch.chdir(unchanged_home)
     index = mergewise.open("mergewise.index")
     if says.startswith("docs"):
-        doc_id, lines = _meant_document(index, what)
-        assert says == (doc_id if lines is None else f"{doc_id}:{lines[0]}")
+        assert says == "".join(document_at(index, what))
     else:
         with pytest.raises(UsageError, match=re.escape(says)):
-            _meant_document(index, what)
+            document_at(index, what)
 
 
 def test_a_path_from_here_has_priority_over_an_id(home: Path) -> None:

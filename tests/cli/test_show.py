@@ -65,7 +65,6 @@ def test_a_number_of_a_context_opens_its_passage_as_json(home: Path) -> None:
         ("docs/cats.md:5-6", [4, 5, 6, 7], [5, 6]),
         ("docs/cats.md:10-99", [9, 10, 11], [10]),
         ("docs/cats.md#Sleep", [7, 8, 9, 10, 11], [8, 10]),
-        ("./docs/../docs/cats.md:5", [4, 5, 6], [5]),
         ("docs/cats.md", list(range(1, 12)), []),
         ("7", [1, 2], []),
     ],

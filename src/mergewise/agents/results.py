@@ -131,6 +131,7 @@ _PLACE = re.compile(
     r"(.+?)(?::(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?|@(?P<start>\d{1,12})(?:-(?P<end>\d{1,12}))?|\#(?P<heading>.+))",
     re.DOTALL,
 )
+_LINES = re.compile(r":\d{1,9}(-\d{1,9})?\Z")
 
 
 def matching_ids(name: str, ids: Sequence[str]) -> list[str]:
@@ -149,10 +150,15 @@ def matching_ids(name: str, ids: Sequence[str]) -> list[str]:
     return []
 
 
+def names_in(place: str) -> dict[str, None]:
+    """Return the names of documents that a place may begin with: all of it, or what precedes lines, offsets or a heading."""
+    read = _PLACE.fullmatch(place)
+    return dict.fromkeys((place, _LINES.sub("", place), read[1] if read else place))
+
+
 def name_in(place: str, ids: Sequence[str]) -> tuple[str, str]:
     """Split a place into the id of its document and the rest, such as ":12-20". Raises UsageError."""
-    read = _PLACE.fullmatch(place)
-    for name in dict.fromkeys((place, read[1] if read else place)):
+    for name in names_in(place):
         found = matching_ids(name, ids)
         if len(found) == 1:
             return found[0], place[len(name) :]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mergewise.agents.results import name_in, part_at
+from mergewise.agents.results import name_in, names_in, part_at
 from mergewise.cli import last
 from mergewise.cli.options import DEFAULT_INDEX, IndexOption, JsonOption
 from mergewise.cli.output import CLOSES, OPENS, is_plain, say, say_json, say_styled
@@ -169,9 +169,9 @@ def _excerpts(locations: Locations, spans: Sequence[Span], around: int) -> list[
 
 def document_at(opened: Index, place: str) -> tuple[str, str]:
     """Split a place into the id of its document and the rest, such as ":12-20". A path from here comes first."""
-    for name in (place, place.rpartition(":")[0], place.partition("#")[0]):
+    for name in names_in(place):
         here = os.path.normpath(Path.cwd() / name)
-        if name and len(found := opened.find(here)[here]) == 1:
+        if len(found := opened.find(here)[here]) == 1:
             return found[0], place[len(name) :]
     return name_in(place, [info.id for info in opened.documents()])
 
