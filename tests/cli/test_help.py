@@ -16,12 +16,10 @@ import typer
 from tests.command import run_text
 from typer.testing import CliRunner
 
-from mergewise.cli import last
 from mergewise.cli.main import app
 from mergewise.cli.options import NamingCommand, help_text, with_options
 from mergewise.designs import MODES, STRATEGIES, VIEWS
 from mergewise.evaluate.methods import GROUPS, METHODS
-from mergewise.types import Span
 
 
 def words_of(text: str) -> set[str]:
@@ -112,22 +110,14 @@ def test_options_are_grouped_in_panels(command: str) -> None:
         ("ask q --merge-with merge", ["mergerag-asym", "mergerag-sym"]),
         ("context q --format ", ["text", "prompt", "messages", "xml", "json"]),
         ("index d --views leaf,ma", ["leaf,marker"]),
-        ("show do", ["docs/a.md"]),
-        ("show ", ["1", "2", "docs/a.md"]),
     ],
 )
 def test_the_shell_completes_names(tmp_path: Path, words: str, offered: list[str]) -> None:
-    """A name that a shell would take for a command is not offered."""
-    spans = {n: [(Span(doc, 0, 1), None)] for n, doc in enumerate(("docs/a.md", "docs/a.md", "$(rm)"), 1)}
     given = {
-        "XDG_STATE_HOME": str(tmp_path),
         "_MERGEWISE_COMPLETE": "complete_bash",
         "COMP_WORDS": f"mergewise {words}",
         "COMP_CWORD": str(len(words.split(" "))),
     }
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(tmp_path))
-        last.save(tmp_path / "mergewise.index", last.Last("q", spans))
     assert sorted(run_text([], tmp_path, {**os.environ, **given}).stdout.split()) == sorted(offered)
 
 

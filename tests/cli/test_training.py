@@ -102,7 +102,7 @@ def test_training_uses_the_dev_split(place: Path, tmp_path: Path, monkeypatch: p
     ("words", "expected"),
     [
         (FEW, "causal model"),
-        ([*FEW, "--chat", "hf:x", "--split", "third"], "unknown split"),
+        ([*FEW, "--chat", "hf:x", "--split", "third"], "invalid --split"),
         (["--base", "none"], "unknown base"),
         ([], "unknown base"),
         (["--config", "nowhere.toml"], "cannot be read"),

@@ -16,7 +16,7 @@ from functools import cache, cached_property, partial, wraps
 from importlib import import_module
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
@@ -36,9 +36,6 @@ from mergewise.extend import (
     plugins,
     short_repr,
 )
-
-if TYPE_CHECKING:
-    from mergewise.evaluate.run import Split
 
 DEFAULT_INDEX = Path("mergewise.index")
 # panels of options in help
@@ -442,17 +439,11 @@ ViewOption = Annotated[
 ]
 
 
-def _split(text: str) -> Split:
-    from mergewise.evaluate.run import parse_split
-
-    return parse_split(text)
-
-
 # values are `Split`, but its module is slow to import
 SplitOption = Annotated[
     Any,
     typer.Option(
-        parser=_split,
+        parser=partial(choice, "--split", choices=("dev", "test", "all")),
         metavar="dev|test|all",
         help="Questions of each set: dev (first half), test (second half) or all.",
     ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from mergewise import Index
 
 AROUND = 3
-_PLAIN = re.compile(r"[\w./@+,-]+")
 _LONGEST_NUMBER = 20
 
 
@@ -61,17 +59,6 @@ class Excerpt:
         }
 
 
-def _remembered_names(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Complete the numbers and documents of the last answer. Opening the index takes too long for shell completion."""
-    remembered = last.load(context.params.get("index_dir") or DEFAULT_INDEX)
-    if remembered is None:
-        return []
-    documents = {str(number): spans[0][0].doc_id for number, spans in sorted(remembered.numbers.items()) if spans}
-    names = [*documents.items(), *((doc_id, "") for doc_id in dict.fromkeys(documents.values()))]
-    # a shell interprets the completed words: offer only plain ones
-    return [(name, about) for name, about in names if name.startswith(incomplete) and _PLAIN.fullmatch(name + about)]
-
-
 def show(
     what: Annotated[
         str,
@@ -79,7 +66,6 @@ def show(
             metavar="N|NAME[:LINE[-LINE]|#HEADING]",
             help="Number in the last answer, or a document's path, id or unique name.",
             show_default=False,
-            autocompletion=_remembered_names,
         ),
     ],
     index_dir: IndexOption = DEFAULT_INDEX,

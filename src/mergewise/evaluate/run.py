@@ -5,23 +5,13 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
-from mergewise.errors import UsageError, one_of
 from mergewise.evaluate.loaders import find_tasks, load_question_set
 from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.runs.digests import digest
 
 Split: TypeAlias = Literal["dev", "test", "all"]
-SPLITS: tuple[Split, ...] = get_args(Split)
-
-
-def parse_split(text: str) -> Split:
-    """Return the split of this name. Raises UsageError for an unknown name."""
-    for split in SPLITS:
-        if split == text:
-            return split
-    raise UsageError(f"unknown split: {text!r}", one_of(text, SPLITS))
 
 
 def chosen_questions(
