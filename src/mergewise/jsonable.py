@@ -145,6 +145,7 @@ def citation_json(citation: Citation) -> dict[str, Any]:
         "page": citation.page,
         "line": citation.line,
         "kind": citation.kind,
+        "quoted": citation.quoted and dict(zip(("start", "end"), citation.quoted, strict=True)),
     }
 
 

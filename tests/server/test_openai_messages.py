@@ -17,7 +17,7 @@ from tests.conftest import examples
 
 pytest.importorskip("fastapi")
 
-from mergewise.server.answers import supported_citations
+from mergewise.server.answers import supported_citations, unverified_spans
 from mergewise.server.collection_query import QuestionEvent
 from mergewise.server.openai.chat import profiles
 from mergewise.server.openai.completions import (
@@ -86,7 +86,9 @@ def answer(text: str, cited: Sequence[int] = (), **more: Any) -> dict[str, Any]:
         named = {"mark": mark, "title": f"Title {mark}", "headings": ["Food"], "page": 3 if mark == 2 else None}
         citations.append({**named, **placed, "line": None, "text": f"sentence {mark}", "url": url})
     usage = {"calls": 1, "input_tokens": 7, "output_tokens": 5}
-    return {"id": "q1", "answer": text, "citations": citations, "complete": True, "usage": usage, **more}
+    spans = unverified_spans(text, more.get("unverified", ()))
+    whole = {"id": "q1", "answer": text, "citations": citations, "complete": True, "usage": usage}
+    return {**whole, "unverified_spans": spans, **more}
 
 
 def passages(count: int) -> list[dict[str, Any]]:
@@ -336,6 +338,16 @@ def test_plain_text_is_not_escaped() -> None:
     assert content[place["start_index"] : place["end_index"]] == "[1]"
     escaped = content_of(chunks_of(given, CompletionStyle(footer=True)))
     assert escaped.startswith("&lt;script> a [1]\n\nNot supported by the sources: “b \\* c”")
+
+
+def test_unsupported_sentences_are_located_in_the_text_with_its_marks() -> None:
+    text = "A cat [1] purrs loudly\n[2]. Dogs fly [1].  Birds `a[0]` swim [1][2]!"
+    spans = unverified_spans(text, ["A cat purrs loudly.", "Birds `a[0]` swim!", "Not there."])
+    assert [text[span["start"] : span["end"]] for span in spans] == [
+        "A cat [1] purrs loudly\n[2].",
+        "Birds `a[0]` swim [1][2]!",
+    ]
+    assert unverified_spans("", ["", "x"]) == []
 
 
 @pytest.mark.parametrize(

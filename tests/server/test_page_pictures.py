@@ -116,19 +116,22 @@ def test_a_file_of_a_folder_is_shown_while_it_has_the_indexed_bytes(
     assert live.client(secret).get(address(guide.name, "/pages/1")).status_code == 404
 
 
-def test_a_context_tells_which_parts_are_code(library: LiveServer) -> None:
+def test_a_context_tells_the_kinds_of_its_parts(library: LiveServer) -> None:
     question = {"question": "How are the nests counted?", "strategy": "topk"}
     client = library.client()
-    context = client.post("/api/v1/collections/library/context", json={**question, "include": ["code"]}).json()[
+    context = client.post("/api/v1/collections/library/context", json={**question, "include": ["kinds"]}).json()[
         "context"
     ]
-    (code,) = context["code"]
+    (code,) = context["kinds"]
     assert CODED[code["start"] : code["end"]] == "```python\nnests = count(birds)\n```" and code["doc"] == NOTES
-    assert "code" not in client.post("/api/v1/collections/library/context", json=question).json()["context"]
-    asked = {**question, "include": ["code"], "conversation": "new"}
+    assert (
+        code["kind"] == "code"
+        and "kinds" not in client.post("/api/v1/collections/library/context", json=question).json()["context"]
+    )
+    asked = {**question, "include": ["kinds"], "conversation": "new"}
     talk = client.post("/api/v1/collections/library/ask", json=asked).json()["conversation"]
     (turn,) = client.get(f"/api/v1/collections/library/conversations/{talk}").json()["items"]
-    assert turn["context"]["code"] == [code]
+    assert code in turn["context"]["kinds"]
 
 
 def test_collections_tell_their_default_budget(library: LiveServer) -> None:

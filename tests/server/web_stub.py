@@ -23,6 +23,7 @@ from mergewise.evaluate.runs.run_folder import memory_run
 from mergewise.evaluate.runs.run_row import RunRow
 from mergewise.jsonable import context_json, reply_json
 from mergewise.page import comparison_fragment, context_fragment
+from mergewise.server.answers import unverified_spans
 from mergewise.server.web import page_files
 from mergewise.types import (
     GAP,
@@ -128,9 +129,14 @@ class Stub:
     texts: dict[str, tuple[str, str]] = field(default_factory=lambda: dict(TEXTS))
     collections: list[str] = field(default_factory=lambda: ["cats"])
     answer: str = ANSWER
-    unverified: tuple[str, ...] = ("They wear `parachutes`.",)
+    unverified: tuple[str, ...] = (
+        "The front half turns about another axis than the rear half.",
+        "They wear `parachutes`.",
+    )
     question: str = QUESTION
     quotes: tuple[tuple[str, str], ...] = QUOTES
+    quoted: bool = False
+    """The answer consists of the quotes."""
     is_whole: bool = False
     """Passages are whole documents, and citations their quotes."""
     found: bool = True
@@ -213,7 +219,13 @@ class Stub:
 
     def answer_body(self) -> JSON:
         citations = tuple(
-            Citation(n, words, self.span(doc_id, words.split(GAP)[0]), self.texts[doc_id][1])
+            Citation(
+                n,
+                words,
+                self.span(doc_id, words.split(GAP)[0]),
+                self.texts[doc_id][1],
+                quoted=None if not self.quoted else (self.answer.index(words), self.answer.index(words) + len(words)),
+            )
             for n, (doc_id, words) in enumerate(self.quotes, 1)
             if f"[{n}]" in self.answer
         )
@@ -223,7 +235,8 @@ class Stub:
         )
         answer = replace(answer, unverified=self.unverified, unsupported=0.2 if self.unverified else 0.0)
         timings = {"queue_ms": 0.4, "assemble_ms": 38.2, "first_token_ms": 412.0, "total_ms": 2310.0}
-        return {**reply_json(answer), "html": self.context(citations)["html"], "timings": timings}
+        reply = {**reply_json(answer), "unverified_spans": unverified_spans(self.answer, self.unverified)}
+        return {**reply, "html": self.context(citations)["html"], "timings": timings}
 
     def info(self, name: str) -> JSON:
         documents = len(self.texts) if name == self.collections[0] else 0

@@ -15,7 +15,7 @@ const EVENTS = [
   { event: "message", data: " spaced", id: "7" },
 ];
 
-const FORMS = ["answer", "markdown", "rst", "plain", "code"];
+const FORMS = ["answer", "markdown", "rst", "plain", "records", "code"];
 
 /** @param {Uint8Array[]} chunks */
 async function read(chunks) {
@@ -109,6 +109,16 @@ test("plain documents have known headings, lists and tables, and code is as it i
   assert.deepEqual(drawn("A *title*\nof two\n\n# text\n- one\n| a | b |\n| c | d |", "plain", new Map([[0, { end: 16, level: 2 }]])), ["h2:A *title*\nof two", "p:# text", "ul1:0.one", "table+:a|b/c|d"]);
   assert.deepEqual(drawn("# a\n\n*b*", "code"), ["pre:# a\n\n*b*"]);
   assert.deepEqual(["a.md", "a.RST", "a.pdf", "a.py", "", "md"].map(formOf), ["markdown", "rst", "plain", "code", "plain", "plain"]);
+});
+
+test("records of sheets with the same fields are tables, and their texts stay as they are", () => {
+  const text = "Region: North; Q1: 1200; Note: a; b\n\nRegion: *South*; Q1: ; Note: c\n\nNot a record; at all\n\nRegion: West; Q2: 7";
+  assert.equal(formOf("sales.csv"), "records");
+  const [first, words, second] = blocks(text, "records");
+  const said = (/** @type {any} */ block) => block.rows.map((/** @type {any} */ row) => row.map((/** @type {any} */ cell) => text.slice(cell[0].start, cell[0].end)));
+  assert.deepEqual(said(first), [["Region", "Q1", "Note"], ["North", "1200", "a; b"], ["*South*", "", "c"]]);
+  assert.equal(words.kind, "p");
+  assert.deepEqual(said(second), [["Region", "Q2"], ["West", "7"]]);
 });
 
 test("links, images and HTML of answers stay plain text", () => {

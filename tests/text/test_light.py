@@ -109,3 +109,18 @@ def test_body_of_a_directive_is_prose_and_code_in_it_is_code() -> None:
     assert laid_out(text[line:], (), 4) == "Number of tries. At least one.\n    run(3)\nDefault: 3"
     assert body_margin(".. code-block:: python\n\n    run(3)\n", 24) == 0
     assert body_margin("A list::\n\n    run(3)\n", 10) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("A::\n\n   f(x)\n\n       g(x)\n\n  More.\n", ["   f(x)\n\n       g(x)\n\n"]),
+        ("   So::\n\n       f(x)\n\n   .. note::\n\n      Not this.\n", ["       f(x)\n\n"]),
+        ("- Item::\n\n      f(x)\n\n- Next.\n\n   - Deeper.\n", ["      f(x)\n\n"]),
+        ("   .. code-block:: sh\n      :caption: Run\n\n      run\n\n   Text.\n", ["      run\n\n"]),
+        (".. note::\n\n   Text.\n", []),
+        (".. prompt:: bash\n\n   run\n", ["   run\n"]),
+    ],
+)
+def test_code_ends_with_its_margin_and_directives_of_text_have_none(text: str, code: list[str]) -> None:
+    assert [text[start:end] for start, end in code_in(text)] == code

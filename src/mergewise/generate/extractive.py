@@ -116,9 +116,16 @@ def answer(request: Request, models: Models) -> Answer:
     hedge = [] if sure else [f"{missing} {PLACES}" if unknown else LIKELY if found else NEAREST]
     if otherwise is not None:
         found, sure, hedge, quotations = True, False, [OTHERWISE], (otherwise,)
-    text = "\n\n".join([*hedge, *(_quotation_text(quotation, context.question, texts) for quotation in quotations)])
-    citations = tuple(citation for quotation in quotations for citation in quotation.citations)
-    return Answer(context.question, text, citations, context, context.usage, found=found, sure=sure)
+    text, citations = "".join(f"{one}\n\n" for one in hedge), list[Citation]()
+    for quotation in quotations:
+        head, parts = _quotation_text(quotation, context.question, texts)
+        text += f"{head}“"
+        for citation, (lead, part) in zip(quotation.citations, parts, strict=True):
+            start = len(text) + len(lead)
+            text += lead + part
+            citations.append(replace(citation, quoted=(start, len(text))))
+        text += f"” [{quotation.best.number}]\n\n"
+    return Answer(context.question, text.strip(), tuple(citations), context, context.usage, found=found, sure=sure)
 
 
 def _contradiction(quotation: Quotation, context: Context, texts: QuotableTexts) -> Quotation | None:
@@ -253,13 +260,17 @@ def _log_odds(probability: float) -> float:
 def _with_neighbours(
     spans: list[Span], others: Sequence[Span], quoted: Sequence[Span], texts: QuotableTexts
 ) -> list[Span]:
-    """Extend the spans by adjacent sentences of the context, following ones first, up to QUOTE characters."""
+    """Extend the spans by adjacent sentences of the context, following ones first, up to QUOTE characters.
+
+    Code is the end of a quotation.
+    """
     same_document = (span for span in others if span.doc_id == spans[0].doc_id and texts.without_headings([span]))
     free = [span for span in same_document if not any(span.overlaps(taken) for taken in (*spans, *quoted))]
     while True:
         for span in sorted(free, key=lambda span: span.start < spans[-1].start):
             wider = texts.merged([*spans, span])
-            if len(wider) == len(spans) and sum(map(len, wider)) <= QUOTE:
+            above = span if span.start < spans[-1].start else spans[-1]
+            if not texts.ends_in_code(above) and len(wider) == len(spans) and sum(map(len, wider)) <= QUOTE:
                 spans = wider
                 free.remove(span)
                 break
@@ -267,16 +278,20 @@ def _with_neighbours(
             return spans
 
 
-def _quotation_text(quotation: Quotation, question: str, texts: QuotableTexts) -> str:
-    """Write the quotation for people, after its heading if the heading adds something that the question asks for."""
+def _quotation_text(quotation: Quotation, question: str, texts: QuotableTexts) -> tuple[str, list[tuple[str, str]]]:
+    """Return what stands before the quotation, and its parts for people, each with the text that joins it to the last one.
+
+    The heading stands before it if the heading adds something that the question asks for.
+    """
     spans = [citation.span for citation in quotation.citations]
     quoted = texts.laid_out(spans[0])
+    parts = [("", quoted)]
     for last, span in pairwise(spans):
         # Words, and not only mark-up, may be left out between the two.
         between = texts.text(Span(span.doc_id, last.end, span.start))
         part, gap = texts.laid_out(span), " …" if says_something(readable(between)) else ""
-        quoted += gap + ("\n" if "\n" in quoted + part or part.startswith(("|", MARGIN)) else " ") + part
-    shown = f"“{quoted}” [{quotation.best.number}]"
+        parts.append((gap + ("\n" if "\n" in quoted + part or part.startswith(("|", MARGIN)) else " "), part))
+        quoted += "".join(parts[-1])
     for heading in quotation.citations[0].headings[-1:]:
         # It must have a number, an identifier, or terms of the question, that the quotation lacks.
         entry = _ENTRY.fullmatch(heading)
@@ -285,5 +300,5 @@ def _quotation_text(quotation: Quotation, question: str, texts: QuotableTexts) -
             or (entry and _LOOKS_CODED.search(entry[1]) and entry[1] not in quoted)
             or content_terms(question) & content_terms(heading) - content_terms(quoted)
         ):
-            return f"{escape_marks(heading)}: {shown}"
-    return shown
+            return f"{escape_marks(heading)}: ", parts
+    return "", parts

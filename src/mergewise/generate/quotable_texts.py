@@ -93,10 +93,18 @@ class QuotableTexts:
                 wider = joined if free and sum(map(len, joined)) <= LONGEST_CODE else wider
         return wider
 
+    def ends_in_code(self, span: Span) -> bool:
+        return any(start < span.end <= end for start, end in code_in(self._whole(span.doc_id)))
+
     def with_announced(self, spans: Sequence[Span], quoted: Sequence[Span]) -> list[Span]:
-        """Extend the last span, if it ends with a lead such as "Possible values are:", by the list or paragraph after it."""
+        """Extend the last span, if it ends with a lead such as "Possible values are:", by the list or paragraph after it.
+
+        Code leads to nothing.
+        """
         last = spans[-1]
         text = self._whole(last.doc_id)
+        if self.ends_in_code(last):
+            return list(spans)
         items = _BLOCK_OF_ITEMS.match(text, last.end, last.end + FAR)
         ending = readable(text[last.start : last.end]).rstrip(" \n*_`")
         if not ending.endswith((":", "：")) and (items is None or ending.endswith(_STOPS) or ITEM.match(ending)):

@@ -27,6 +27,7 @@ PageAddress = Callable[[str, int, int], str | None]
 
 
 _LONGEST_QUOTE, _MOST_QUOTES = 200, 5
+_MARK = re.compile(r"(?<!\\)\[\d+\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +49,21 @@ class AnswerForms:
             form["evidence"] = [evidence_json(one) for one in context.evidence or ()]
         if "html" in include:
             form["html"] = self._html(context)
-        if "code" in include:
-            form["code"] = [span_json(span) for span in self._code(context)]
+        if "kinds" in include:
+            form["kinds"] = list(self._kinds(context))
         return _without_parts(form, include)
 
-    def _code(self, context: Context) -> Iterator[Span]:
-        """Yield the parts of the passages that are code, by the mark-up of their documents."""
+    def _kinds(self, context: Context) -> Iterator[JsonDict]:
+        """Yield the parts of the passages that are code, by the mark-up of their documents, and the evidence by its kind."""
         assert self.collection is not None
         for span in (span for passage in context.passages for span in passage.spans):
             document = self.collection.find_document(span.doc_id)
-            for start, end in () if document is None else code_in(document.text):
-                if start < span.end and span.start < end:
-                    yield Span(span.doc_id, max(start, span.start), min(end, span.end))
+            code = [Span(span.doc_id, *part) for part in (() if document is None else code_in(document.text))]
+            known = [(one.span, one.kind) for one in context.evidence or () if not any(map(one.span.overlaps, code))]
+            for one, kind in [*((one, "code") for one in code), *known]:
+                if kind and kind != "prose" and one.overlaps(span):
+                    start, end = max(one.start, span.start), min(one.end, span.end)
+                    yield {**span_json(Span(span.doc_id, start, end)), "kind": kind}
 
     def _html(self, context: Context, citations: Sequence[Citation] = ()) -> str:
         assert self.collection is not None
@@ -89,6 +93,7 @@ class AnswerForms:
             url = next(known, None) or self.url(one.span.doc_id, one.span.start, one.span.end)
             citations.append({**citation_json(one), "answer_spans": [*places.get(one.number, ())], "url": url})
         form = {**reply_json(self._shown(answer, include)), "citations": citations}
+        form["unverified_spans"] = unverified_spans(answer.text, answer.unverified)
         if "html" in include:
             form["html"] = self._html(answer.context, answer.citations)
         return _without_parts(form, include)
@@ -108,26 +113,35 @@ def document_form(doc_id: str, title: str) -> JsonDict:
     return {"key": key_of(doc_id), "id": doc_id, "title": title}
 
 
+def unverified_spans(text: str, sentences: Sequence[str]) -> list[JsonDict]:
+    """Return start and end of each occurrence of sentences in the text of an answer. Only the text has marks."""
+    hidden = {at for mark in _MARK.finditer(text) for at in range(*mark.span())}
+    letters = [at for at in range(len(text)) if at not in hidden and not text[at].isspace()]
+    plain = "".join(text[at] for at in letters)
+    # without white space, which differs around marks
+    wanted = dict.fromkeys("".join(_MARK.sub("", sentence).split()) for sentence in sentences)
+    found = [one.span() for words in wanted if words for one in re.finditer(re.escape(words), plain)]
+    return [{"start": letters[first], "end": letters[last - 1] + 1} for first, last in sorted(found)]
+
+
 def supported_citations(answer: Json) -> list[Json]:
     """Return the citations of an answer as JSON, without the marks of unsupported sentences.
 
     A citation with no other marks is left out. A mark belongs to the sentence that contains or precedes it.
     """
-    text, citations, plain, at = answer["answer"], answer["citations"], "", 0
-    # without white space, which differs around marks
-    sentences = ["".join(sentence.split()) for sentence in answer.get("unverified", ())]
-    if not sentences:
-        return list(citations)
-    places: dict[int, int] = {}
-    for start, end in sorted({(span["start"], span["end"]) for one in citations for span in one["answer_spans"]}):
-        plain += "".join(text[at:start].split())
-        places[start], at = len(plain), end
-    plain += "".join(text[at:].split())
-    wrong = [found.span() for sentence in sentences for found in re.finditer(re.escape(sentence), plain)]
-    refuted = {mark for mark, at in places.items() if any(first < max(at, 1) and at <= last for first, last in wrong)}
+    text, citations = answer["answer"], answer["citations"]
+
+    def letters(at: int) -> int:
+        return len("".join(_MARK.sub("", text[:at]).split()))
+
+    wrong = [(letters(span["start"]), letters(span["end"])) for span in answer["unverified_spans"]]
+
+    def is_refuted(mark: Json) -> bool:
+        at = max(letters(mark["start"]), 1)
+        return any(start < at <= end for start, end in wrong)
+
     kept = [
-        {**one, "answer_spans": [span for span in one["answer_spans"] if span["start"] not in refuted]}
-        for one in citations
+        {**one, "answer_spans": [mark for mark in one["answer_spans"] if not is_refuted(mark)]} for one in citations
     ]
     return [one for one, whole in zip(kept, citations, strict=True) if one["answer_spans"] or not whole["answer_spans"]]
 

@@ -9,7 +9,7 @@ from mergewise import AnswerQuery
 from mergewise.server.records import Json
 from mergewise.types import Message, ReplyOptions
 
-Include = Literal["trace", "evidence", "streams", "html", "code"]
+Include = Literal["trace", "evidence", "streams", "html", "kinds"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,12 @@ from mergewise.text.spans import Part
 StyleName: TypeAlias = Literal["code", "strong", "em", "mark"]
 """`mark` is mark-up that a screen hides: asterisks, backticks, the target of a link."""
 
-# Code between fences, and indented text below a line that announces it.
+# Code between fences, and below a line that announces it the text with at least the margin of its first line.
 _CODE = re.compile(
     r"^ {0,3}(?P<fence>`{3,}|~{3})(?!~)[^`\n]*\n.*?^ {0,3}(?P=fence)[`~]*[ \t]*$"
-    r"|^(?:[^\n]*::|\.\. (?:code|code-block|sourcecode)::[^\n]*)\n(?:[ \t]*\n)+"
-    r"(?P<indented>(?:[ \t]{3,}\S[^\n]*(?:\n|\Z)|[ \t]*\n)+)",
+    rf"|^(?:(?![ \t]*\.\. )[^\n]*::|[ \t]*\.\. (?:{'|'.join(sorted(CODE_DIRECTIVES))})::[^\n]*(?:\n[ \t]+:[\w-]+:[^\n]*)*)"
+    r"\n(?:[ \t]*\n)+"
+    r"(?P<indented>(?P<margin>[ \t]{3,})\S[^\n]*(?:\n|\Z)(?:(?P=margin)[^\n]*(?:\n|\Z)|[ \t]*\n)*)",
     re.DOTALL | re.MULTILINE,
 )
 _CODE_HINT = re.compile("```|~~~|::")

@@ -206,6 +206,7 @@ class Citation:
         page: Page, from 1, or None without pages.
         line: Line in the source file, from 1, or None for formats without lines, such as PDF.
         kind: What the text is, such as "prose" or "row", or None if the context has no evidence that tells it.
+        quoted: Start and end of the quotation in the text of an answer that quotes it, else None.
     """
 
     number: int
@@ -216,6 +217,7 @@ class Citation:
     page: int | None = None
     line: int | None = None
     kind: Kind | None = None
+    quoted: tuple[int, int] | None = None
 
     def __repr__(self) -> str:
         return (

@@ -48,12 +48,14 @@ class Offsets(TypedDict):
 HTML = str | None, None
 LARGE_LIST = list[JsonDict] | None, None
 SPAN = body_of(Span, ["doc_id"], doc=str)
-CODE = list_of(SPAN) | None, None
+KINDS = list_of(body("KindSpan", SPAN, kind=str)) | None, None
 USAGE = body_of(Usage, cost=(float | None, None))
 PASSAGE = body_of(Passage, mark=int, doc=str | None, spans=list_of(SPAN), **get_type_hints(Location))
-CITATION = body_of(Citation, ["number"], mark=int, span=SPAN, url=str | None, answer_spans=list[Offsets])
+CITATION = body_of(
+    Citation, ["number"], mark=int, span=SPAN, url=str | None, answer_spans=list[Offsets], quoted=Offsets | None
+)
 _LISTS: dict[str, Any] = {"passages": list_of(PASSAGE), "trace": LARGE_LIST, "evidence": LARGE_LIST}
-CONTEXT = body_of(Context, ["reading"], **_LISTS, html=HTML, code=CODE, usage=USAGE, may_lack=bool)
+CONTEXT = body_of(Context, ["reading"], **_LISTS, html=HTML, kinds=KINDS, usage=USAGE, may_lack=bool)
 INDEXING = body("Indexing", percent=int | None, notice=str) | None
 _FRAME: dict[str, Any] = {"id": str, "context": CONTEXT, "timings": dict[str, float | None], "indexing": INDEXING}
 ANSWER = body_of(
@@ -65,6 +67,7 @@ ANSWER = body_of(
     trace=LARGE_LIST,
     streams=(JsonDict | None, None),
     instead_of=str | None,
+    unverified_spans=list[Offsets],
     html=HTML,
     conversation=(str | None, None),
     turn=(int | None, None),

@@ -6,13 +6,18 @@ import { Drawer } from "./drawer.js";
 import { Feedback, Suggestions } from "./feedback.js";
 import { finishedSentences } from "./markdown.js";
 import { focusOn } from "./fragment.js";
-import { DEFAULT_WAYS, DocumentProse, ErrorNote, href, Icon, keyOf, placeHref, Prose, QuestionField, Waiting, WayChoice } from "./parts.js";
+import { DEFAULT_WAYS, DocumentProse, ErrorNote, Folded, href, Icon, keyOf, placeHref, Prose, QuestionField, Waiting, WayChoice } from "./parts.js";
 import { browserSettings, useLoaded, useStore } from "./store.js";
 import { counted, duration, headingPath, number, Offsets, pieces, printable, shorten } from "./text.js";
 import { answerText } from "./transcript.js";
 
 const GAP = " …\n".length; // between two parts of a passage
+const LONG_QUOTATION = 500; // characters, 7 lines
+const AS_WRITTEN = new Set(["code", "line"]); // kinds whose lines stay as they are
 const LINES_BEFORE = 34; // pixels shown before the cited sentence of a folded passage
+
+const MARKS = / ?\[\d{1,3}\]/g;
+const MARK_UP = / ?\[\d{1,3}\]|`|(?<![\p{L}\p{N}_])[*_]{1,3}(?=\S)|(?<=\S)[*_]{1,3}(?![\p{L}\p{N}_])|^#{1,6} /gmu; // of a model, for screen readers
 
 /** @typedef {import("./conversation.js").Turn} Turn */
 
@@ -72,7 +77,7 @@ export function AskView({ collection, info }) {
   return html`
     <h1 class="sr" tabindex="-1">Questions to ${shorten(info?.title || collection, 60)}</h1>
     <div class="conversation">
-      ${turns.map((turn, i) => html`<${TurnPart} key=${turn.id} collection=${collection} turn=${turn} isLast=${i === turns.length - 1} isIndexing=${Boolean(info?.indexing)} again=${() => ask(collection, turn.question, ways)} />`)}
+      ${turns.map((turn, i) => html`<${TurnPart} key=${turn.id} collection=${collection} turn=${turn} isLast=${i === turns.length - 1} isIndexing=${Boolean(info?.indexing)} again=${(/** @type {string} */ words) => (words ? ask(collection, words, ways, true) : ask(collection, turn.question, ways))} />`)}
     </div>
     ${field}
     <${Listener} turn=${current} />
@@ -89,7 +94,7 @@ function Holdings({ collection, info }) {
   return html`<p class="holdings"><a class="quiet" href=${href(collection, "documents")}>${counted(info.documents, "document")}</a>${info.characters ? `, ${number(info.characters)} characters` : ""}</p>`;
 }
 
-/** @param {{collection: string, turn: Turn, isLast: boolean, isIndexing?: boolean, again?: () => void}} props */
+/** @param {{collection: string, turn: Turn, isLast: boolean, isIndexing?: boolean, again?: (words?: string) => void}} props `again` asks the same, or other words without the earlier turns */
 export function TurnPart({ collection, turn, isLast, isIndexing = false, again }) {
   const [active, setActive] = useState(0);
   const [sought, setSought] = useState({ mark: 0 });
@@ -115,11 +120,12 @@ export function TurnPart({ collection, turn, isLast, isIndexing = false, again }
   `;
 }
 
-/** @param {{turn: Turn, active: number, point: (mark: number) => void, follow: (mark: number) => void, isIndexing: boolean, again?: () => void, collection: string}} props */
+/** @param {{turn: Turn, active: number, point: (mark: number) => void, follow: (mark: number) => void, isIndexing: boolean, again?: (words?: string) => void, collection: string}} props */
 function AnswerPart({ turn, active, point, follow, isIndexing, again, collection }) {
   const { answer, context, text, state } = turn;
   const marks = context?.passages.length ?? 0;
-  const ranges = useMemo(() => unverifiedRanges(text, answer?.unverified), [text, answer]);
+  const ranges = useMemo(() => rangesOf(text, answer?.unverified_spans, { class: "unverified", title: "Not supported by the cited sources" }), [text, answer]);
+  const isQuoted = answer?.citations.some((/** @type {any} */ one) => one.quoted);
   const mark = (/** @type {number} */ value) => {
     if (value < 1 || value > marks) return null;
     const path = headingPath(context.passages[value - 1].title, context.passages[value - 1].headings);
@@ -129,12 +135,13 @@ function AnswerPart({ turn, active, point, follow, isIndexing, again, collection
   const isPending = state === "asking" || state === "reading" || (state === "writing" && !text);
   return html`
     <div class=${`answer${answer && !answer.found ? " nothing" : ""}`} aria-busy=${Boolean(turn.controller)}>
-      ${context && context.question !== turn.question ? html`<p class="where" dir="auto">Searched for: ${shorten(context.question, 300)}</p>` : null}
+      ${context && context.question !== turn.question ? html`<${Searched} question=${context.question} again=${again} />` : null}
       ${isPending ? html`<${Waiting}>${state === "asking" ? "Searching" : `Reading ${counted(marks, "passage")}`}</${Waiting}>` : null}
-      ${text ? html`<div class=${`said prose${state === "writing" ? " writing" : ""}`}><${Prose} text=${text} ranges=${ranges} mark=${mark} /></div>` : null}
+      ${text ? html`<div class=${`said prose${state === "writing" ? " writing" : ""}`}>
+        ${isQuoted ? html`<${Quotations} turn=${turn} mark=${mark} />` : html`<${Prose} text=${text} ranges=${ranges} mark=${mark} />`}</div>` : null}
       ${state === "stopped" ? html`<p class="note">Stopped.</p>` : null}
-      ${state === "withheld" ? html`<p class="note">The documents of this answer were removed, or you may not see them.${again ? html` <button type="button" class="plain" onClick=${again}>Ask again</button>` : null}</p>` : null}
-      ${state === "failed" ? html`<${ErrorNote} error=${turn.error} retry=${again} />` : null}
+      ${state === "withheld" ? html`<p class="note">The documents of this answer were removed, or you may not see them.${again ? html` <button type="button" class="plain" onClick=${() => again()}>Ask again</button>` : null}</p>` : null}
+      ${state === "failed" ? html`<${ErrorNote} error=${turn.error} retry=${again && (() => again())} />` : null}
       ${answer ? html`<${Doubts} answer=${answer} isIndexing=${isIndexing} />` : null}
       ${answer ? html`<${AnswerFoot} collection=${collection} turn=${turn} />` : null}
       ${answer ? html`<${Feedback} collection=${collection} turn=${turn} />` : null}
@@ -142,12 +149,40 @@ function AnswerPart({ turn, active, point, follow, isIndexing, again, collection
   `;
 }
 
-/** Return the ranges of sentences that their sources do not support. @param {string} text @param {string[] | undefined} sentences */
-function unverifiedRanges(text, sentences) {
-  return (sentences ?? []).flatMap((sentence) => {
-    const start = sentence ? text.indexOf(sentence) : -1;
-    const value = { class: "unverified", title: "Not supported by the cited sources" };
-    return start < 0 ? [] : [{ start, end: start + sentence.length, value }];
+/**
+ * Convert spans of the server, in code points, to ranges of a text.
+ * @template T
+ * @param {string} text @param {any[] | undefined} spans @param {T} value @returns {{start: number, end: number, value: T}[]}
+ */
+function rangesOf(text, spans, value) {
+  const offsets = new Offsets(text);
+  return (spans ?? []).map((span) => ({ start: offsets.unit(span.start), end: offsets.unit(span.end), value }));
+}
+
+/** The question that was searched for instead of a follow-up, which can be changed. @param {{question: string, again?: (words: string) => void}} props */
+function Searched({ question, again }) {
+  const [words, setWords] = useState(question);
+  const isOther = words.trim() && words.trim() !== question;
+  return html`
+    <form class="line searched" onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); if (isOther) again?.(words.trim()); }}>
+      <label>Searched for <input type="text" dir="auto" maxlength="8000" readonly=${!again} value=${words} onInput=${(/** @type {any} */ event) => setWords(event.target.value)} /></label>
+      ${isOther ? html`<button type="submit">Ask this</button>` : null}
+    </form>`;
+}
+
+/** An answer of quotations, each drawn as its document is. A blank line separates them. @param {{turn: Turn, mark: (mark: number) => any}} props */
+function Quotations({ turn, mark }) {
+  const { text, answer, context } = turn;
+  const quoted = /** @type {any[]} */ (answer.citations).map((one) => ({ one, ...rangesOf(text, [one.quoted], null)[0] }));
+  return [...text.matchAll(/(?:[^\n]+\n?)+/g)].map((paragraph) => {
+    const own = quoted.filter(({ start }) => paragraph.index <= start && start < paragraph.index + paragraph[0].length);
+    if (!own.length) return html`<p dir="auto">${printable(paragraph[0].trim())}</p>`;
+    const lead = text.slice(paragraph.index, own[0].start).replace(/:? ?“$/, "").replace(/\\(?=\[)/g, "");
+    const parts = own.map(({ one, start }, i) => html`${i && text.slice(own[i - 1].end, start).includes("…") ? html`<p class="gap">…</p>` : null}
+      <${Excerpt} parts=${partsOf(one.text, [one.span], context?.kinds ?? [], [])} name=${one.span.doc} />`);
+    const isLong = own.reduce((sum, { one }) => sum + one.text.length, 0) > LONG_QUOTATION;
+    return html`<blockquote class="quotation"><span>${mark(own[0].one.mark)}</span><div>
+      ${lead ? html`<p class="heading" dir="auto">${printable(lead)}</p>` : null}${isLong ? html`<${Folded}>${parts}</${Folded}>` : parts}</div></blockquote>`;
   });
 }
 
@@ -157,7 +192,7 @@ function Doubts({ answer, isIndexing }) {
   if (answer.indexing && !isIndexing) notes.push("Not all documents were indexed when you asked: ask again.");
   // the answer itself says that it is probably not in the documents, or unsure
   else if (answer.found === false && answer.indexing) notes.push("The answer may be in a document that is not indexed yet: ask again later.");
-  const unverified = answer.unverified?.length ?? 0;
+  const unverified = answer.unverified_spans?.length ?? 0;
   if (unverified) notes.push(`${counted(unverified, "sentence")} (underlined) ${unverified === 1 ? "is" : "are"} not supported by the cited sources.`);
   else if (answer.unsupported > 0) notes.push(`${Math.round(100 * answer.unsupported)} % of the sentences are not supported by the sources.`);
   if (answer.complete === false) notes.push("The answer is incomplete: the model reached its token limit.");
@@ -200,7 +235,7 @@ function Sources({ id, collection, turn, active, sought }) {
   const cited = citations.length ? passages.filter(isCited) : passages;
   const others = passages.filter((passage) => !cited.includes(passage));
   const card = (/** @type {any} */ passage) => html`<${SourceCard} key=${passage.mark} id=${id} collection=${collection} passage=${passage}
-    code=${context.code ?? []} citations=${citations.filter((one) => one.mark === passage.mark)} isActive=${active === passage.mark} sought=${sought.mark === passage.mark ? sought : null} />`;
+    kinds=${context.kinds ?? []} citations=${citations.filter((one) => one.mark === passage.mark)} isActive=${active === passage.mark} sought=${sought.mark === passage.mark ? sought : null} />`;
   const walk = (/** @type {any} */ event) => {
     const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[/** @type {string} */ (event.key)];
     const here = event.target.closest(".passage");
@@ -221,13 +256,13 @@ function Sources({ id, collection, turn, active, sought }) {
 
 /**
  * A passage, opened at its cited sentence.
- * @param {{id: string, collection: string, passage: any, code: any[], citations: any[], isActive: boolean, sought: {mark: number} | null}} props
+ * @param {{id: string, collection: string, passage: any, kinds: any[], citations: any[], isActive: boolean, sought: {mark: number} | null}} props
  */
-function SourceCard({ id, collection, passage, code, citations, isActive, sought }) {
+function SourceCard({ id, collection, passage, kinds, citations, isActive, sought }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const [isLong, setLong] = useState(false);
   const [isOpen, setOpen] = useState(false);
-  const parts = useMemo(() => partsOf(passage, code, citations), [passage, citations.length]);
+  const parts = useMemo(() => partsOf(passage.text, passage.verbatim ? passage.spans : [], kinds, citations.map((one) => one.span)), [passage, citations.length]);
   useLayoutEffect(() => {
     const element = /** @type {HTMLElement} */ (box.current);
     if (isOpen) return;
@@ -249,34 +284,49 @@ function SourceCard({ id, collection, passage, code, citations, isActive, sought
         <p class="where" dir="auto">${where.join(" · ")}</p>
       </header>
       <div class=${`excerpt${isOpen ? " open" : isLong ? " long" : ""}`} ref=${box}>
-        ${parts.map((part, i) => html`${i && part.isApart ? html`<p class="gap">…</p>` : null}<${DocumentProse} text=${part.text} name=${passage.doc ?? ""} isCode=${part.isCode} ranges=${part.ranges} />`)}
+        <${Excerpt} parts=${parts} name=${passage.doc ?? ""} />
       </div>
       ${isLong ? html`<button type="button" class="plain" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>${isOpen ? "Show less" : "Show more"}</button>` : null}
     </article>
   `;
 }
 
+/** @typedef {{text: string, isCode: boolean, isApart: boolean, ranges: import("./parts.js").Range[]}} Part `isApart`: after a gap */
+
+/** @param {{parts: Part[], name: string}} props */
+function Excerpt({ parts, name }) {
+  return parts.map((part, i) => html`${i && part.isApart ? html`<p class="gap">…</p>` : null}
+    <${DocumentProse} text=${part.text} name=${name} isCode=${part.isCode} ranges=${part.ranges} />`);
+}
+
 /**
- * Return the parts of a passage, prose and code apart, each with the ranges that citations quote. The server counts in code points.
- * @param {any} passage @param {any[]} code @param {any[]} citations
- * @returns {{text: string, isCode: boolean, isApart: boolean, ranges: import("./parts.js").Range[]}[]} `isApart`: after a gap
+ * Return the parts of a text from spans of documents, with code and lines of records apart, each with the ranges that are cited.
+ * @param {string} text @param {any[]} spans @param {any[]} kinds @param {any[]} cited @returns {Part[]}
  */
-function partsOf(passage, code, citations) {
-  if (!passage.verbatim || !passage.spans.length) return [{ text: passage.text, isCode: false, isApart: false, ranges: [] }];
-  const offsets = new Offsets(passage.text);
+function partsOf(text, spans, kinds, cited) {
+  if (!spans.length) return [{ text, isCode: false, isApart: false, ranges: [] }];
+  const offsets = new Offsets(text);
   let at = 0;
-  return passage.spans.flatMap((/** @type {any} */ span) => {
-    const near = (/** @type {any} */ one) => one.doc === span.doc && one.start < span.end && span.start < one.end;
+  return spans.flatMap((span) => {
     const first = at;
     const unit = (/** @type {number} */ point) => offsets.unit(first + Math.max(0, Math.min(point, span.end) - span.start));
+    const within = (/** @type {any[]} */ some) => some.filter((one) => one.doc === span.doc && one.start < span.end && span.start < one.end)
+      .map((one) => ({ start: unit(one.start), end: unit(one.end), value: { class: "cited" } }));
     at += span.end - span.start + GAP;
-    const cited = citations.map((one) => one.span).filter(near).map((one) => ({ start: unit(one.start), end: unit(one.end), value: { class: "cited" } }));
-    const coded = code.filter(near).map((one) => ({ start: unit(one.start), end: unit(one.end), value: true }));
-    return pieces(unit(span.start), unit(span.end), coded).map(({ start, end, values }) => ({
-      text: passage.text.slice(start, end),
-      isCode: values.length > 0,
+    const marked = within(cited);
+    /** @type {{start: number, end: number, isCode: boolean}[]} */
+    const bounds = [];
+    for (const { start, end, values } of pieces(unit(span.start), unit(span.end), within(kinds.filter((one) => AS_WRITTEN.has(one.kind))))) {
+      const last = bounds.at(-1);
+      const isCode = values.length > 0;
+      if (last && (last.isCode === isCode || !text.slice(start, end).trim())) last.end = end;
+      else bounds.push({ start, end, isCode });
+    }
+    return bounds.map(({ start, end, isCode }) => ({
+      text: text.slice(start, end),
+      isCode,
       isApart: start === unit(span.start),
-      ranges: cited.map((range) => ({ ...range, start: range.start - start, end: range.end - start })),
+      ranges: marked.map((range) => ({ ...range, start: range.start - start, end: range.end - start })),
     })).filter((part) => part.text.trim());
   });
 }
@@ -289,7 +339,7 @@ function Listener({ turn }) {
     const at = spoken.id === turn.id ? spoken.at : 0;
     const isOver = !turn.controller;
     const words = isOver ? turn.text.slice(at) : finishedSentences(turn.text, at);
-    if (words) setSpoken({ id: turn.id, at: at + words.length, words: printable(words.replace(/\[\d{1,3}\]|[*_`#]/g, "")) });
+    if (words) setSpoken({ id: turn.id, at: at + words.length, words: printable(words.replace(turn.answer?.mode === "extractive" ? MARKS : MARK_UP, "")) });
   }, [turn?.text, turn?.controller]);
   const state = turn?.state === "reading" ? `${counted(turn.context?.passages.length ?? 0, "source")} found.` : "";
   return html`<div class="sr" aria-live="polite" aria-atomic="true">${spoken.id === turn?.id ? spoken.words : state}</div>`;

@@ -12,7 +12,7 @@ import { inlines } from "./markdown.js";
  * @typedef {{kind: "ul" | "ol", first: number, items: Item[]}} List
  * @typedef {{kind: "table", isHeaded: boolean, rows: Inline[][][]}} Table
  * @typedef {Paragraph | Heading | Code | List | Table} Block
- * @typedef {"answer" | "markdown" | "rst" | "plain" | "code"} Form `answer`: Markdown of a model, without links
+ * @typedef {"answer" | "markdown" | "rst" | "plain" | "records" | "code"} Form `answer`: Markdown of a model, without links
  * @typedef {{end: number, level: number}} KnownHeading
  */
 
@@ -32,9 +32,12 @@ const HIDDEN_DIRECTIVE = /^(?:contents|currentmodule|default-role|highlight|inde
 const ENTRY_DIRECTIVE = /^(?:\w+:)?(?:class|function|method|attribute|data|option|module|exception|decorator)$/;
 const OPTION = /^[ \t]+:[\w-]{1,40}:(?:[ \t]|$)/;
 const VERBATIM = /^[ \t]*(?:\+[-=+]{3,}\+|={2,}(?: +={2,})+)[ \t]*$|^>>> /; // the border of a table in reST, or a Python session
+const FIELD = /(?:^|; )([^:;\n]{1,80}): ([^;\n]*(?:;(?! [^:;\n]{1,80}: )[^;\n]*)*)/g; // of a record of a sheet
+const MARKDOWN = new Set(["answer", "markdown"]);
 const FORMS = /** @type {[RegExp, Form][]} */ ([
-  [/\.(md|markdown|mdx|qmd|ipynb)$/i, "markdown"],
+  [/\.(md|markdown|mdx|qmd|ipynb|adoc|asciidoc|org|tex|man|[1-8])$/i, "markdown"], // or read as Markdown
   [/\.rst$/i, "rst"],
+  [/\.(csv|ods|tsv|xlsx)$/i, "records"],
   [/\.(bash|c|cc|cfg|cjs|cpp|cs|go|h|hpp|ini|java|jsx?|kt|mjs|php|pyi?|rb|rs|sh|sql|toml|tsx?|ya?ml)$/i, "code"],
 ]);
 
@@ -50,7 +53,10 @@ export function formOf(name) {
  * @returns {Block[]}
  */
 export function blocks(text, form = "answer", headings = new Map()) {
-  if (form === "code") return [{ kind: "pre", start: 0, end: text.length, margin: 0 }];
+  if (form === "code") {
+    const margin = Math.min(...[...text.matchAll(/^ *(?=\S)/gm)].map((spaces) => spaces[0].length));
+    return [{ kind: "pre", start: 0, end: text.length, margin: Number.isFinite(margin) ? margin : 0 }];
+  }
   const reader = new Reader(text, form, headings);
   const rules = RULES[form];
   while (reader.at < text.length) {
@@ -125,14 +131,14 @@ class Reader {
   /** @param {number} level @param {number} start @param {number} end @param {number} [next] */
   addHeading(level, start, end, next = end + 1) {
     this.close();
-    const ending = this.form === "rst" || this.form === "plain" ? null : HEADING_END.exec(this.text.slice(start, end));
+    const ending = !MARKDOWN.has(this.form) ? null : HEADING_END.exec(this.text.slice(start, end));
     return this.add({ kind: "h", level, children: this.inner(start, ending ? start + ending.index : end) }, next);
   }
 
   /** Add a line of prose to the open paragraph, or open one. */
   addLine() {
     const { open, at, end, margin } = this;
-    const quote = this.form === "rst" || this.form === "plain" ? null : QUOTE.exec(this.line);
+    const quote = !MARKDOWN.has(this.form) ? null : QUOTE.exec(this.line);
     const isInList = this.found.at(-1)?.kind === "ul" || this.found.at(-1)?.kind === "ol";
     if (open && (open.kind === "item" ? margin > 0 : open.kind === "p" ? !quote : this.form === "rst")) open.end = end;
     else {
@@ -210,7 +216,29 @@ function table(reader) {
     if (!row.includes("|")) break;
     if (!SEPARATOR.test(row)) rows.push(cells(row, at).map(({ start, end }) => reader.inner(start, end)));
   }
-  return reader.add({ kind: "table", isHeaded: rows.length > 1 && (isSeparated || form === "plain"), rows }, at);
+  return reader.add({ kind: "table", isHeaded: rows.length > 1 && (isSeparated || RULES[form].includes(knownHeading)), rows }, at);
+}
+
+/** Records with the same fields, such as `name: Ada; born: 1812`, as a table. @type {Rule} */
+function records(reader) {
+  const { text } = reader;
+  /** @type {{names: string, cells: {start: number, end: number}[][]}} */
+  const found = { names: "", cells: [] };
+  let { at } = reader;
+  for (; at < text.length; at = lineEnd(text, at) + 1) {
+    const line = text.slice(at, lineEnd(text, at));
+    const fields = [...line.matchAll(FIELD)];
+    const names = fields.map((field) => field[1]).join("; ");
+    if (line.trim() && (fields.length < 2 || fields.map((field) => field[0]).join("") !== line || (found.names && names !== found.names))) break;
+    if (!line.trim()) continue;
+    const bounds = fields.map((field) => ({ start: at + field.index + field[0].indexOf(field[1]), field }));
+    if (!found.names) found.cells.push(bounds.map(({ start, field }) => ({ start, end: start + field[1].length })));
+    found.names = names;
+    found.cells.push(bounds.map(({ start, field }) => ({ start: start + field[1].length + 2, end: start + field[1].length + 2 + field[2].length })));
+  }
+  if (!found.names) return false;
+  reader.close();
+  return reader.add({ kind: "table", isHeaded: true, rows: found.cells.map((row) => row.map(({ start, end }) => reader.inner(start, end))) }, at);
 }
 
 /** Return the bounds of the cells of a row. @param {string} row @param {number} at */
@@ -315,6 +343,7 @@ const RULES = /** @type {Record<string, Rule[]>} */ ({
   markdown: [frontMatter, fence, blank, indented, table, hashHeading, underlined, rule, listItem],
   rst: [blank, directive, indented, title, verbatim, listItem],
   plain: [knownHeading, blank, table, listItem],
+  records: [knownHeading, blank, records, table, listItem],
 });
 
 /** @param {string} text @param {number} at */

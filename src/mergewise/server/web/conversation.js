@@ -107,8 +107,9 @@ function historyOf(earlier) {
 /**
  * Ask a question, and update the conversation with its events.
  * @param {string} collection @param {string} question @param {import("./parts.js").Ways} ways
+ * @param {boolean} [isWhole] the question needs no earlier ones
  */
-export async function ask(collection, question, ways) {
+export async function ask(collection, question, ways, isWhole = false) {
   const conversation = conversationOf(collection);
   const controller = new AbortController();
   const earlier = conversation.value;
@@ -134,9 +135,9 @@ export async function ask(collection, question, ways) {
     question,
     ...wayFields(ways),
     ...(ways.mode ? { mode: ways.mode } : {}),
-    history: historyOf(earlier),
+    history: isWhole ? [] : historyOf(earlier),
     conversation: keyOfConversation(collection).value || "new",
-    include: ["code"],
+    include: ["kinds"],
     stream: true,
   };
   try {

@@ -14,11 +14,11 @@ const ROLE = /(?<lead>(?::[\w.+-]{1,40}){0,2}:?`(?!`)[~!]?)(?<label>[^`<]{1,300}
 
 /**
  * @param {string} text @param {number} start @param {number} end
- * @param {string} [form] `markdown` and `rst` show links by their labels; `plain` has text only
+ * @param {string} [form] `markdown` and `rst` show links by their labels; `plain` and `records` have text only
  * @returns {Inline[]}
  */
 export function inlines(text, start, end, form = "answer") {
-  if (form === "plain") return [{ kind: "text", start, end }];
+  if (form === "plain" || form === "records") return [{ kind: "text", start, end }];
   /** @type {{mark: string, start: number, children: Inline[]}[]} */
   const stack = [{ mark: "", start, children: [] }];
   const ticks = codeEnds(text, start, end);

@@ -11,7 +11,6 @@ import { counted, number, pieces, printable, sentence, shorten } from "./text.js
  *   `before` is shown before the range
  */
 
-const LONG_QUOTATION = /“[^”]{500}/; // 7 lines
 const LONG_LINE = 55; // characters from which a line of prose counts as wrapped by its author
 const WRAP = new RegExp(`^(?=[^\\n]{${LONG_LINE},}$)(?![ \\t]{2}|[#|>\`~:.]|[-*+=] *[-*+=])[^\\n]*(\\n)(?=[\\p{L}\\p{N}_(\\[“"'<]|[*_\`]{1,2}[\\p{L}\\p{N}_])`, "gmu");
 
@@ -88,14 +87,12 @@ export function Prose({ text, form = "answer", headings, ranges = [], mark = () 
       return block.kind === "ol" ? html`<ol dir="auto" start=${block.first}>${items}</ol>` : html`<ul dir="auto">${items}</ul>`;
     }
     if (block.kind === "quote") return html`<blockquote dir="auto">${inner(block.children)}</blockquote>`;
-    const words = html`<p dir="auto" class=${block.kind === "h" ? `heading h${Math.min(4, block.level)}` : undefined}>${inner(block.children)}</p>`;
-    const isLong = form === "answer" && LONG_QUOTATION.test(text.slice(block.children[0]?.start, block.children.at(-1)?.end));
-    return isLong ? html`<${Folded}>${words}</${Folded}>` : words;
+    return html`<p dir="auto" class=${block.kind === "h" ? `heading h${Math.min(4, block.level)}` : undefined}>${inner(block.children)}</p>`;
   });
 }
 
 /** The first lines of a long text, with a button for the rest. It also shows while it has the focus. @param {{children: any}} props */
-function Folded({ children }) {
+export function Folded({ children }) {
   const [isOpen, setOpen] = useState(false);
   return html`<div class=${isOpen ? undefined : "folded"}>${children}</div>
     <button type="button" class="plain" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>${isOpen ? "Show less" : "Show all"}</button>`;
@@ -104,11 +101,12 @@ function Folded({ children }) {
 const WRAPPED_FORMATS = /\.(txt|text|adoc|html?|xhtml|pdf)$/i;
 
 /**
- * The text of a document, or of a part of one, in the form that its name tells. Code without a first fence is shown as code.
+ * The text of a document, or of a part of one, in the form that its name tells. Code without a first fence, and lines of records,
+ * are shown as they are.
  * @param {{text: string, name: string, isCode?: boolean, ranges?: Range[], headings?: Map<number, import("./blocks.js").KnownHeading>, language?: string}} props
  */
 export function DocumentProse({ text, name, isCode = false, ranges, headings, language }) {
-  const form = isCode && !/^ {0,3}(?:```|~~~)/.test(text) ? "code" : formOf(name);
+  const form = !isCode ? formOf(name) : /^ {0,3}(?:```|~~~)/.test(text) ? "markdown" : "code";
   const words = useMemo(() => (WRAPPED_FORMATS.test(name) ? text.replace(WRAP, (line) => `${line.slice(0, -1)} `) : text), [text, name]);
   const shown = isCode ? words.replace(/\n(?: {0,3}(?:```|~~~)[`~]*)?\s*$/, "") : words;
   return html`<div class=${`text prose as-${form}`} dir="auto" lang=${language || undefined}><${Prose} text=${shown} form=${form} headings=${headings} ranges=${ranges} /></div>`;
