@@ -70,7 +70,7 @@ def test_uploads_are_refused_with_507(
     if what == "state":
         with full_state(server.state):
             # only a large job needs a new page
-            request = {"kind": "evaluate", "request": {"questions": [{"question": "x" * 500_000}]}}
+            request = {"kind": "evaluate", "request": {"questions": [{"question": "x" * 500_000, "answers": ["x"]}]}}
             answers = [client.post("/api/v1/collections/ships/jobs", json=request)]
     else:
         with monkeypatch.context() as patch:

@@ -18,6 +18,7 @@ import pytest
 
 import mergewise as mw
 from mergewise.server.configuration import CollectionConfig
+from mergewise.server.evaluations import questions_of
 from mergewise.server.records import JobProgress
 from tests.page import chromium
 from tests.page.chromium import Browser
@@ -51,13 +52,13 @@ axe.run(document, {resultTypes: ["violations"]}).then(found => JSON.stringify(
 # elements that no document may add to the page
 FOREIGN = "#app :is(script, img, iframe, object, embed, form[action], [onerror], [onload])"
 # chooses the file of a question set
-CHOOSE_SET = """
+CHOOSE_SET = """{
 const chosen = new DataTransfer();
 chosen.items.add(new File(['{"question": "Why?"}'], "set.jsonl"));
 const field = document.querySelector("#set");
 field.files = chosen.files;
 field.dispatchEvent(new Event("change"));
-"""
+}"""
 PATIENCE = 10.0
 _visits = iter(range(1_000_000))
 
@@ -648,8 +649,6 @@ def test_missing_features_and_scopes_have_a_note(browser: Browser) -> None:
     with open_stub(browser, Stub(evaluations=False, scopes=frozenset({"read"}))):
         go(browser, "#/c/cats/evaluate", ".panel")
         browser.js(CHOOSE_SET)
-        until(browser, "!document.querySelector('.panel .primary').disabled")
-        click(browser, ".panel .primary")
         assert "does not run evaluations" in text(browser, ".panel .note")
         go(browser, "#/settings", ".setting")
         until(
@@ -658,6 +657,32 @@ def test_missing_features_and_scopes_have_a_note(browser: Browser) -> None:
         )
         go(browser, "#/c/nowhere/ask", ".empty")
         assert "Collection not found" in text(browser, ".empty")
+
+
+def test_evaluations_read_the_files_of_the_command_line(
+    browser: Browser, start_server: Callable[..., LiveServer]
+) -> None:
+    live = start_server(with_chat=False)
+    tutorial = Path(__file__).parents[2].joinpath("docs/tutorials/evaluate.md").read_text()
+    table = tutorial.partition("questions.csv -->\n```text\n")[2].partition("```")[0]
+    visit_address(browser, live.base, live.tokens["admin"])
+    go(browser, "#/c/birds/evaluate", ".panel")
+
+    def choose(name: str, content: str) -> None:
+        browser.js(CHOOSE_SET.replace("""'{"question": "Why?"}'""", json.dumps(content)).replace("set.jsonl", name))
+
+    choose("questions.csv", table)
+    until(browser, "document.querySelector('.panel .where').textContent === '8 questions'")
+    click(browser, ".panel .primary")
+    until(browser, "document.querySelectorAll('.rows .row').length === 1")
+    (job,) = live.state.jobs.find(kinds=["evaluate"])
+    assert len(questions_of(job.request).questions) == 8 and job.request["name"] == "questions.csv"
+    # the reason of a wrong file is shown at once
+    choose("questions.csv", "question,reply\nWhy?,so\n")
+    assert "Missing columns question and answer" in text(browser, ".panel [role=alert]")
+    choose("set.jsonl", '{"question": "Why?", "answers": ["so"]}\nnone\n')
+    until(browser, "document.querySelector('.panel [role=alert]').textContent.includes('line 2')")
+    assert browser.js("document.querySelector('.panel .primary').disabled")
 
 
 @pytest.mark.parametrize("width", [1280, 320])

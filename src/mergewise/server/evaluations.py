@@ -18,6 +18,7 @@ from mergewise.server.records import Json, JsonDict
 
 if TYPE_CHECKING:
     import mergewise as mw
+    from mergewise.evaluate.question_sets import QuestionSet
 
 BUDGETS = (128, 384, 640)
 MOST = 20_000
@@ -32,7 +33,7 @@ PAGE = 2_000_000
 def evaluate(index: mw.Index, request: Json, progress: Progress) -> JsonDict:
     """Return the rows of all questions, their report, and the page of the report.
 
-    `request` is {questions, strategies, budgets, name}. Questions have the form of docs/evaluation/method.md.
+    `request` is {questions, strategies, budgets, name}, with the questions of `questions_of`.
 
     Raises:
         UsageError: if the request is invalid.
@@ -40,29 +41,19 @@ def evaluate(index: mw.Index, request: Json, progress: Progress) -> JsonDict:
     """
     from mergewise.evaluate.drawing import evaluation_page
     from mergewise.evaluate.experiment import Experiment
-    from mergewise.evaluate.loaders import load_question_set
     from mergewise.evaluate.means import question_rows
     from mergewise.evaluate.measured import measured_runs
     from mergewise.evaluate.methods import Method
     from mergewise.evaluate.report import evaluation_report
     from mergewise.evaluate.runs.run_folder import plan_of
 
-    questions = as_list("questions", request.get("questions"), "a list of {question, answers}")
+    task = questions_of(request)
     strategies = as_list("strategies", request.get("strategies") or [STRATEGY], "a list of names")
     methods = [Method(text("strategy", one), one) for one in strategies]
     sizes = as_list("budgets", request.get("budgets") or BUDGETS, "a list of numbers")
     budgets = [whole("budget", one, ranges.BUDGET) for one in sizes]
-    if len(questions) * len(methods) * len(budgets) > MOST:
+    if len(task.questions) * len(methods) * len(budgets) > MOST:
         raise UsageError(f"too many contexts (expected up to {MOST:,})", "use fewer questions, strategies or budgets")
-    with tempfile.TemporaryDirectory(prefix="mergewise-questions-") as folder:
-        file = Path(folder) / "questions.jsonl"
-        file.write_text("".join(f"{json.dumps(question)}\n" for question in questions), encoding="utf-8")
-        try:
-            task = load_question_set(file, "table", is_strict=True)
-        except UsageError as error:
-            # the client does not know the temporary file
-            raise UsageError(error.message.replace(str(file), "the list of questions"), error.hint) from None
-    task = replace(task, name=text("name", request.get("name") or "Questions"))
     experiment = Experiment(
         sets=[task], methods=[(method, budget) for method in methods for budget in budgets], index=index, is_strict=True
     )
@@ -76,6 +67,28 @@ def evaluate(index: mw.Index, request: Json, progress: Progress) -> JsonDict:
         "report": asdict(replace(report, data=())),
         "page": evaluation_page(report),
     }
+
+
+def questions_of(request: Json) -> QuestionSet:
+    """Return the questions of a request: a list of {question, answers}, or the text of a CSV or JSON file with this `name`.
+
+    docs/evaluation/method.md describes both. Raises UsageError for the first invalid row.
+    """
+    from mergewise.evaluate.loaders import load_question_set
+
+    questions, name = request.get("questions"), text("name", request.get("name") or "Questions")
+    if not isinstance(questions, str):
+        rows = as_list("questions", questions, "a list of {question, answers}")
+        questions = "".join(f"{json.dumps(row)}\n" for row in rows)
+    with tempfile.TemporaryDirectory(prefix="mergewise-questions-") as folder:
+        ending = next((one for one in (".csv", ".tsv", ".json") if name.lower().endswith(one)), ".jsonl")
+        file = Path(folder) / f"questions{ending}"
+        file.write_text(questions, encoding="utf-8", errors="surrogatepass")
+        try:
+            return replace(load_question_set(file, "table", is_strict=True), name=name)
+        except UsageError as error:
+            # the client does not know the temporary file
+            raise UsageError(error.message.replace(str(file), "the questions"), error.hint) from None
 
 
 class JobWatch(ExperimentWatch):

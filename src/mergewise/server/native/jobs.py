@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated, get_args
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
@@ -12,6 +13,7 @@ from fastapi.responses import HTMLResponse
 
 import mergewise as mw
 from mergewise.extend import in_thread, report_json
+from mergewise.server.evaluations import questions_of
 from mergewise.server.jobs.kinds import settings_of
 from mergewise.server.native.pages import Cursor, Limit, cursor_position, page
 from mergewise.server.native.questions import event_bytes, failure_event
@@ -44,8 +46,8 @@ async def start_job(form: JobForm, collection: InCollection) -> JsonDict:
         if not isinstance(settings, dict):
             raise invalid("/request/settings", "invalid settings", "send names with values")
         settings_of(request["view"], settings)
-    if form.kind == "evaluate" and not request.get("questions"):
-        raise invalid("/request/questions", "missing questions", "send a list of {question, answers}")
+    if form.kind == "evaluate":
+        await in_thread(partial(questions_of, request))
     if form.kind == "sync":
         collection.own.folders_of(request)
     if form.dry_run:
@@ -62,6 +64,8 @@ def _estimate(collection: Scoped, form: JobForm) -> JsonDict:
     if form.kind == "add_view":
         chat = collection.service.config.chats[own.chat].chat() if own.chat else "extractive"
         return asdict(mw.estimate(collection.record.path, views=["leaf", form.request["view"]], chat=chat))
+    if form.kind == "evaluate":
+        return {"questions": len(questions_of(form.request).questions)}
     return {"documents": collection.info()["documents"]}
 
 

@@ -35,30 +35,10 @@ export function EvaluateView({ collection, info }) {
   `;
 }
 
-/** Parse the questions of a file: JSON, or one JSON value per line. @param {string} text @returns {any[]} */
-export function questionsOf(text) {
-  const trimmed = text.replace(/^\ufeff/, "").trim();
-  let found;
-  try {
-    found = JSON.parse(trimmed);
-  } catch {
-    found = trimmed.split("\n").filter((line) => line.trim()).map((line, i) => {
-      try {
-        return JSON.parse(line);
-      } catch {
-        throw new Problem({ detail: `Invalid JSON on line ${i + 1}.`, hint: 'Write one JSON object per line: {"question": …, "answers": […]}.' });
-      }
-    });
-  }
-  const questions = Array.isArray(found) ? found : (found.questions ?? [found]);
-  if (!Array.isArray(questions) || !questions.length) throw new Problem({ detail: "No questions in this file." });
-  return questions;
-}
-
 /** @param {{collection: string, info: any, begun: () => void}} props */
 function Start({ collection, info, begun }) {
   const strategies = namesOf(info?.strategies);
-  const [questions, setQuestions] = useState(/** @type {{name: string, list: any[]} | null} */ (null));
+  const [questions, setQuestions] = useState(/** @type {{name: string, text: string, count: number} | null} */ (null));
   const [picked, setPicked] = useState(/** @type {string[] | null} */ (null));
   const [budgets, setBudgets] = useState(String(info?.defaults?.budget ?? ""));
   const [state, setState] = useState({ isBusy: false, error: /** @type {any} */ (null) });
@@ -68,7 +48,9 @@ function Start({ collection, info, begun }) {
     if (!file) return;
     try {
       if (file.size > LARGEST) throw new Problem({ detail: "File too large (expected up to 1.9 MB).", hint: "For larger sets, use `mergewise eval` on the command line." });
-      setQuestions({ name: file.name, list: questionsOf(await file.text()) });
+      const words = await file.text();
+      const read = await request(within(collection, "/jobs"), { body: { kind: "evaluate", request: { questions: words, name: file.name }, dry_run: true } });
+      setQuestions({ name: file.name, text: words, count: read.estimate.questions });
       setState({ isBusy: false, error: null });
     } catch (error) {
       setQuestions(null);
@@ -78,7 +60,7 @@ function Start({ collection, info, begun }) {
   const start = async (/** @type {Event} */ event) => {
     event.preventDefault();
     setState({ isBusy: true, error: null });
-    const body = { kind: "evaluate", request: { questions: questions?.list, name: questions?.name, strategies: chosen, budgets: budgets.split(/[\s,]+/).filter(Boolean).map(Number) } };
+    const body = { kind: "evaluate", request: { questions: questions?.text, name: questions?.name, strategies: chosen, budgets: budgets.split(/[\s,]+/).filter(Boolean).map(Number) } };
     await request(within(collection, "/jobs"), { body }).then(
       () => { setState({ isBusy: false, error: null }); begun(); },
       (error) => setState({ isBusy: false, error }),
@@ -88,8 +70,8 @@ function Start({ collection, info, begun }) {
     <form class="panel" onSubmit=${start}>
       <div class="line">
         <label for="set">Question set</label>
-        <input id="set" type="file" accept=".json,.jsonl,application/json" onChange=${read} />
-        ${questions ? html`<span class="where">${counted(questions.list.length, "question")}</span>` : html`<span class="where">JSON, or one JSON object per line</span>`}
+        <input id="set" type="file" accept=".csv,.tsv,.json,.jsonl" onChange=${read} />
+        ${questions ? html`<span class="where">${counted(questions.count, "question")}</span>` : html`<span class="where">CSV with the columns question and answer, or JSON</span>`}
       </div>
       <${StrategyPicker} info=${info} picked=${chosen} onChange=${setPicked} />
       <div class="line">
