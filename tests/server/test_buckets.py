@@ -203,7 +203,11 @@ def test_an_unreachable_bucket_is_said_and_opened_later(
         asked = client.post(f"{FAR}/ask", json=QUESTION)
         assert asked.status_code == 503 and int(asked.headers["Retry-After"]) >= 1
         info = client.get(FAR).json()
-        assert info["indexing"] == {"percent": None, "notice": "The index of this collection is not open yet"}
+        assert info["indexing"] == {
+            "percent": None,
+            "notice": "The index of this collection is not open yet",
+            "document": None,
+        }
         # the other collections are served
         assert client.post("/api/v1/collections/ships/ask", json=QUESTION).status_code == 200
         everything = " ".join([not_ready.text, asked.text, str(info), caplog.text])

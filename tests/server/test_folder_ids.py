@@ -198,11 +198,15 @@ def test_an_empty_collection_says_why_its_folders_are_not_indexed(start_server: 
     api = "/api/v1/collections/new"
     client = live.client("read")
     assert client.get(api).json()["indexing"] == {
-        "percent": 0, "notice": "Indexing is at 0 %: answers may be incomplete",
+        "percent": 0, "notice": "Indexing is at 0 %: answers may be incomplete", "document": None,
     }  # fmt: skip
     job = live.state.jobs.enqueue("sync", "new")
     live.state.jobs.finish(job.id, "failed", error={"code": "usage", "detail": "new does not exist"})
-    failed = {"percent": None, "notice": "The folders of this collection could not be indexed: new does not exist"}
+    failed = {
+        "percent": None,
+        "document": None,
+        "notice": "The folders of this collection could not be indexed: new does not exist",
+    }
     assert client.get(api).json()["indexing"] == failed
     assert client.post(f"{api}/ask", json={"question": "Who?"}).json()["hint"] == failed["notice"]
     live.state.jobs.finish(live.state.jobs.enqueue("sync", "new").id, "done")

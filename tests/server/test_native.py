@@ -357,9 +357,9 @@ def test_answers_and_tools_say_how_far_indexing_is(start_server: Callable[..., L
     assert client.get(SHIPS_API).json()["indexing"] is None
     assert [one.id for one in live.state.jobs.claim()] == [job.id]
     assert client.get(SHIPS_API).json()["indexing"] is None
-    live.state.jobs.set_progress(job.id, JobProgress(22, 99))
+    live.state.jobs.set_progress(job.id, JobProgress(22, 99, document="fleet.md"))
     notice = "Indexing is at 22 %: answers may be incomplete"
-    state = {"percent": 22, "notice": notice}
+    state = {"percent": 22, "notice": notice, "document": "fleet.md"}
     assert client.get(SHIPS_API).json()["indexing"] == state
     assert client.get("/api/v1/collections/birds").json()["indexing"] is None
     assert client.post(f"{SHIPS_API}/context", json=QUESTION).json()["indexing"] == state

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,29 @@ def test_an_upload_is_done_while_another_collection_is_evaluated(works: Works, m
     assert until(lambda: works.is_in("done", other)), "one evaluation blocks no check of another collection"
     opened.set()
     assert until(lambda: works.is_in("done", evaluation))
+
+
+def test_uploads_go_before_the_folders_of_their_collection(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = works.config.data / "docs"
+    folder.mkdir()
+    (folder / "z.md").write_text("# Z\n\nCats of Z purr.\n")
+    config = replace(works.config, collections={"a": CollectionConfig(embedder="none", folders=(folder,))})
+    sync, removal = works.queue("sync", "a"), works.queue("remove", "a", {"filter": {"x": 1}})
+    upload, other = works.add("a", "x"), works.add("a", "y")
+    writer = JobRunner(config, works.state)
+    # a removal by a filter sees the documents of earlier jobs
+    assert works.state.jobs.claim(kinds=["sync", "remove", "add"])[0].id == sync.id
+    works.state.jobs.requeue(sync.id)
+    works.state.jobs.release(["sync", "remove", "add"], ["a"])
+    works.state.jobs.cancel(removal.id)
+    writer.under_way["a"] = [sync]
+    assert writer._must_share(sync, 0) and not writer._must_share(upload, 0)
+    writer.under_way.clear()
+    writer.run_round()
+    assert works.is_in("done", upload, other) and works.is_in("queued", sync)
+    writer.run_round()
+    assert works.is_in("done", sync)
+    writer.close()
 
 
 @pytest.mark.parametrize("how", ["cancel", "drop"])

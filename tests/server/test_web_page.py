@@ -357,7 +357,7 @@ def test_quotations_look_like_their_documents(browser: Browser, start_server: Ca
     )
     assert browser.js(f"{said}.querySelector('.quotation .heading')") is None
     # screen readers hear names as they are
-    assert "mill_wheel grinds" in browser.js("document.querySelector('[aria-live=polite]').textContent")
+    until(browser, "document.querySelector('[aria-live=polite]').textContent.includes('mill_wheel grinds')")
     assert browser.complaints() == []
 
 
@@ -692,11 +692,12 @@ def test_the_page_shows_how_far_indexing_is(
     live = start_server(with_chat=False)
     job = live.state.jobs.enqueue("sync", "ships")
     live.state.jobs.claim()
-    live.state.jobs.set_progress(job.id, JobProgress(22, 100))
+    live.state.jobs.set_progress(job.id, JobProgress(22, 100, document="fleet/old ships.md"))
     visit_address(browser, live.base, live.tokens["admin"], width=width)
     browser.js(AXE)
     go(browser, "#/c/ships/ask", ".unfinished .meter[aria-valuenow='22']")
-    assert text(browser, ".unfinished p") == "Indexing is at 22 %: answers may be incomplete."
+    notice = "Indexing is at 22 %: answers may be incomplete. Now: fleet/old ships.md"
+    assert text(browser, ".unfinished p") == notice
     ask(browser, "When was the Aurora built?")
     until(browser, "!!document.querySelector('.foot')")
     assert browser.js("document.querySelector('main').innerText.match(/answers may be incomplete/g).length") == 1
@@ -712,6 +713,28 @@ def test_the_page_shows_how_far_indexing_is(
     until(browser, "!document.querySelector('.unfinished')")
     assert text(browser, ".note") == "Not all documents were indexed when you asked: ask again."
     assert browser.complaints() == []
+
+
+def test_documents_whose_vectors_wait_are_searchable_by_words(
+    browser: Browser, start_server: Callable[..., LiveServer]
+) -> None:
+    live = start_server(with_chat=False)
+    record = record_of(live.config, "waits")
+    live.state.collections.add(record)
+    with mw.open(record.path) as index:
+        index.add(mw.Document("first.md", "# First\n\nHas vectors.\n"))
+        index.add(mw.Document("second.md", "# Second\n\nHas none yet.\n"), embed="later")
+    listed = live.client().get("/api/v1/collections/waits/documents").json()["items"]
+    assert [one["waits_for_vectors"] for one in listed] == [False, True]
+    visit_address(browser, live.base, live.tokens["read"])
+    go(browser, "#/c/waits/documents", ".row .state")
+    states = "[...document.querySelectorAll('.row .state')].map(one => one.textContent).join()"
+    assert browser.js(states) == "indexed,searchable by words"
+    with mw.open(record.path) as index:
+        index.embed()
+    assert (
+        not live.client().get(f"/api/v1/collections/waits/documents/{key_of('second.md')}").json()["waits_for_vectors"]
+    )
 
 
 def test_an_empty_collection_says_how_to_fill_it(

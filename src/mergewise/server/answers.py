@@ -134,7 +134,7 @@ def supported_citations(answer: Json) -> list[Json]:
     def letters(at: int) -> int:
         return len("".join(_MARK.sub("", text[:at]).split()))
 
-    wrong = [(letters(span["start"]), letters(span["end"])) for span in answer["unverified_spans"]]
+    wrong = [(letters(span["start"]), letters(span["end"])) for span in answer.get("unverified_spans", ())]
 
     def is_refuted(mark: Json) -> bool:
         at = max(letters(mark["start"]), 1)

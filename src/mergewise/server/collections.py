@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -257,9 +258,10 @@ class Collection:
         }
 
     def indexing(self) -> JsonDict | None:
-        """Describe the indexing of documents that waits, runs or has failed: {percent, notice}. None if nothing is left to index.
+        """Describe the indexing of documents that waits, runs or has failed: {percent, notice, document}.
 
-        The percentage is by characters. It is None if the folders of an empty collection could not be indexed.
+        The percentage is by characters. It is None if the folders of an empty collection could not be indexed. `document` is read
+        now. Returns None if nothing is left to index.
         """
         progress, own = self._state.jobs.indexing_progress(self.name), self.own
         if progress is None and own.folders and not self._counts()["documents"]:
@@ -268,12 +270,16 @@ class Collection:
                 reason = str((last.error or {}).get("detail"))
                 return {"percent": None, "notice": f"The folders of this collection could not be indexed: {reason}"}
             # the first run starts soon; after it, the folders are just empty
-            progress = JobProgress() if last is None or not last.has_ended else None
+            progress = JobProgress() if last is None else None if last.has_ended else last.progress
         if progress is None:
             is_closed = self.is_in_bucket and not self.is_made
             return {"percent": None, "notice": _NOT_OPEN} if is_closed else None
         done, total = progress.done, progress.total
-        return {"percent": 100 * done // max(1, total), "notice": indexing_notice(done, total)}
+        return {
+            "percent": 100 * done // max(1, total),
+            "notice": indexing_notice(done, total),
+            "document": progress.document,
+        }
 
     def _counts(self) -> JsonDict:
         """Describe the contents of the index."""
@@ -293,6 +299,15 @@ class Collection:
                 "snapshot": snapshot,
             }
         return self._counted
+
+    def waiting(self, doc_ids: Sequence[str]) -> set[str]:
+        """Return the documents among these with vectors that wait: only their words are found."""
+        if not self.is_made:
+            return set()
+        reader = self.index.store.reader()
+        rows = reader.unembedded()
+        found = reader.leaf_ranges(doc_ids) if len(rows) else {}
+        return {doc_id for doc_id, own in found.items() if len(rows[(rows >= own.start) & (rows < own.stop)])}
 
     @property
     def changed_at(self) -> float:

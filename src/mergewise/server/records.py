@@ -34,6 +34,7 @@ ENDED: frozenset[JobState] = frozenset({"done", "failed", "cancelled"})
 """The final states of a job. Only a retry queues such a job again, under the same id."""
 INDEXING: frozenset[JobKind] = frozenset({"add", "replace", "sync"})
 """The kinds of jobs that index documents."""
+UPLOADS: frozenset[JobKind] = frozenset({"add", "replace"})
 READ_ONLY: frozenset[JobKind] = frozenset(get_args(ReadingKind))
 CHANGING: tuple[JobKind, ...] = tuple(kind for kind in KINDS if kind not in READ_ONLY)
 _PUBLIC_JOB_FIELDS = "id kind collection state progress report error created started finished attempt".split()

@@ -222,6 +222,7 @@ class Scoped:
         )
         # questions to the open index must add the token's filter
         self.open_index, self.await_snapshot = collection.open_index, collection.await_snapshot
+        self.waiting = collection.waiting
 
     @property
     def is_made(self) -> bool:

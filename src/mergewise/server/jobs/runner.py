@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,7 @@ from mergewise.server.jobs.kinds import JobWork, settings_of, sources
 from mergewise.server.jobs.watch import Watch
 from mergewise.server.locks import is_held, lock_file
 from mergewise.server.logs import log
-from mergewise.server.records import CHANGING, READ_ONLY, CollectionRecord, Job, JobKind
+from mergewise.server.records import CHANGING, READ_ONLY, UPLOADS, CollectionRecord, Job, JobKind
 from mergewise.server.spool import DAY, drop_folder, is_disk_full, private_folder, sweep_blobs, sweep_spool
 from mergewise.server.state import State
 
@@ -141,8 +142,14 @@ class JobRunner:
                 self.under_way[jobs[0].collection] = jobs
             return jobs
 
-    def _must_share(self, seconds: float) -> bool:
-        """Check if a running job must end its turn: another collection has waited for so long, or a backup waits."""
+    def _must_share(self, job: Job, seconds: float) -> bool:
+        """Check if a running job must end its turn.
+
+        Another collection has waited for so long, a backup waits, or an upload waits for the folders of its collection.
+        """
+        own = [job.collection]
+        if job.kind == "sync" and self.state.jobs.find(collections=own, kinds=UPLOADS, states=["queued"], limit=1):
+            return True
         with self._claiming:
             waiting = self.state.jobs.waiting_collections(self.kinds, seconds)
             return bool(waiting - self.under_way.keys()) or is_held(self._backup)
@@ -166,7 +173,10 @@ class JobRunner:
 
     def _run_together(self, jobs: Sequence[Job]) -> None:
         """Run one job, or several uploads to one collection. If one of several is cancelled, the others start again."""
-        name, watch = jobs[0].collection, Watch(self.state.jobs, jobs, self.stopping, self._must_share)
+        name, watch = (
+            jobs[0].collection,
+            Watch(self.state.jobs, jobs, self.stopping, partial(self._must_share, jobs[0])),
+        )
         try:
             if jobs[0].kind == "drop":
                 # every step can be repeated: an earlier run may have died between them

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterable
+from collections.abc import Collection as Names
 from dataclasses import asdict
 from email.message import Message
 from functools import partial
@@ -78,10 +79,11 @@ def list_documents(
     """List the documents by id, including waiting, indexing and failed ones."""
     after = cursor_position(cursor)
     found = collection.documents(prefix, statuses=status, after=after, limit=limit + 1)
-    return page(found, limit, lambda entry: entry.id, document_row)
+    waiting = collection.waiting([entry.id for entry in found if entry.info])
+    return page(found, limit, lambda entry: entry.id, lambda entry: document_row(entry, waiting))
 
 
-def document_row(entry: DocumentEntry) -> JsonDict:
+def document_row(entry: DocumentEntry, waiting: Names[str] = ()) -> JsonDict:
     """Return a document as clients see it. The state of one that nobody uploaded is empty."""
     info, state = entry.info, entry.state or DocumentState("", entry.id, "indexed")
     title = (info.title if info else None) or state.title or state.name or entry.id
@@ -91,6 +93,7 @@ def document_row(entry: DocumentEntry) -> JsonDict:
         "metadata": dict(info.metadata if info else state.metadata),
         "characters": info.characters if info else None,
         "leaves": info.leaves if info else None,
+        "waits_for_vectors": entry.id in waiting,
         "has_original": bool(state.blob and not state.is_document),
     }
 
@@ -101,7 +104,7 @@ def get_document(key: Key, collection: InCollection) -> JsonDict:
     entry = collection.entry(id_of(key))
     document = None if entry.info is None else collection.document(entry.id)
     return {
-        **document_row(entry),
+        **document_row(entry, collection.waiting([entry.id])),
         "outline": list(outline_of(document)),
         "pages": list((document.pages if document else None) or ()),
         "language": entry.info.language if entry.info else "",

@@ -56,7 +56,7 @@ CITATION = body_of(
 )
 _LISTS: dict[str, Any] = {"passages": list_of(PASSAGE), "trace": LARGE_LIST, "evidence": LARGE_LIST}
 CONTEXT = body_of(Context, ["reading"], **_LISTS, html=HTML, kinds=KINDS, usage=USAGE, may_lack=bool)
-INDEXING = body("Indexing", percent=int | None, notice=str) | None
+INDEXING = body("Indexing", percent=int | None, notice=str, document=(str | None, None)) | None
 _FRAME: dict[str, Any] = {"id": str, "context": CONTEXT, "timings": dict[str, float | None], "indexing": INDEXING}
 ANSWER = body_of(
     Answer,
@@ -111,6 +111,7 @@ DOCUMENT = body_of(
     metadata=dict[str, str | int | float | bool],
     characters=int | None,
     leaves=int | None,
+    waits_for_vectors=bool,
     has_original=bool,
 )
 OUTLINED_DOCUMENT = body("OutlinedDocument", DOCUMENT, outline=list[Heading], pages=list[Page], language=str)

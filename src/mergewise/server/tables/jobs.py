@@ -161,7 +161,9 @@ class JobTable:
         query = selection("SELECT * FROM jobs", collection=[collection], kind=INDEXING, state=WAITS_FOR_WRITER)
         jobs = records_of(Job, self.database.rows(*query))
         parts = [job.progress for job in jobs if job.kind != "sync" or job.progress.total]
-        return JobProgress(sum(part.done for part in parts), sum(part.total for part in parts)) if parts else None
+        document = next((part.document for part in parts if part.document), None)
+        done, total = sum(part.done for part in parts), sum(part.total for part in parts)
+        return JobProgress(done, total, document=document) if parts else None
 
     def events(self, id: str, after: int = 0) -> list[JobEvent]:
         """Return the events of a job after this number. A stream polls until an event has a state of `ENDED`."""
@@ -436,9 +438,13 @@ def _groups_to_run(rows: StateTables, queue: Sequence[Row]) -> Iterator[list[Row
         if row["collection"] in begun:
             continue
         begun.add(row["collection"])
+        own = [other for other in queue if other["collection"] == row["collection"]]
+        # uploads go before the folders, whose first run may take hours
+        upload = next((other for other in own if other["kind"] != "sync"), row)
+        row = upload if _may_be_joined(upload) else row
         group, total = [row], 0
-        for other in queue if _may_be_joined(row) else ():
-            if other["collection"] != row["collection"] or other["number"] <= row["number"]:
+        for other in own if _may_be_joined(row) else ():
+            if other["number"] <= row["number"]:
                 continue
             total += len(rows.execute("SELECT id FROM uploads WHERE job = ?", [other["id"]]).fetchall())
             if not _may_be_joined(other) or total > MOST_TOGETHER:

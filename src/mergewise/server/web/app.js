@@ -125,7 +125,7 @@ function IndexingNote({ collection, indexing, start, changed }) {
   const [error, setError] = useState(/** @type {any} */ (null));
   const sync = () => request(within(collection, "/jobs"), { body: { kind: "sync" } }).then(changed, setError);
   if (indexing.percent != null) {
-    return html`<div class="unfinished"><p>${sentence(indexing.notice)}</p><${Meter} done=${indexing.percent} total=${100} label="Progress of indexing" /></div>`;
+    return html`<div class="unfinished"><p>${sentence(indexing.notice)}${indexing.document ? html` Now: <bdi>${shorten(indexing.document, 70)}</bdi>` : null}</p><${Meter} done=${indexing.percent} total=${100} label="Progress of indexing" /></div>`;
   }
   return html`<div class="unfinished"><p>${sentence(indexing.notice)}</p>${start ? html`<button type="button" onClick=${sync}>Try again</button>` : null}
     ${error ? html`<${ErrorNote} error=${error} />` : null}</div>`;

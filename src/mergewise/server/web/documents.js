@@ -275,7 +275,7 @@ function Row({ collection, one, job, isFixed, look }) {
         ${isAt && one.status === "indexing" ? html`<${Meter} done=${job.progress.done} total=${job.progress.total} label=${`Indexing ${name}`} />` : null}
         ${state.error ? html`<${ErrorNote} error=${state.error} />` : null}
       </div>
-      <span class=${`state ${one.status}`}>${printable(one.status)}</span>
+      ${one.waits_for_vectors && one.status !== "failed" ? html`<span class="state indexing" title="Its vectors are being made">searchable by words</span>` : html`<span class=${`state ${one.status}`}>${printable(one.status)}</span>`}
       ${isFixed ? null : html`<div class="acts">
         ${one.status === "failed" && one.job ? html`<button type="button" disabled=${state.isBusy} aria-label=${`Retry ${name}`} onClick=${again}>Retry</button>` : null}
         ${state.isAsking
