@@ -174,9 +174,6 @@ def test_strategies_are_compared(server: LiveServer) -> None:
     assert [run["index"] for run in runs] == [0, 1, 2]
     assert runs[1]["only"] and not runs[0]["only"] and runs[0]["ms"] > 0
     assert runs[2]["problem"]["status"] == 422 and "slice" in runs[2]["problem"]["detail"]
-    events = list(events_of(server.client().post(f"{SHIPS_API}/compare", json={**body, "stream": True})))
-    assert [name for name, _ in events] == ["run", "run", "run", "done"]
-    assert [data["context"] for _, data in events[:2]] == [run["context"] for run in runs[:2]]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ BATCH_TEXTS = 128
 
 
 class OpenAIEmbedder:
-    """An `Embedder` by an OpenAI-compatible endpoint. Address and key come from OPENAI_BASE_URL and OPENAI_API_KEY.
+    """An `Embedder` by an OpenAI-compatible endpoint.
 
     Args:
         model: name of the model at the endpoint.
@@ -23,6 +23,8 @@ class OpenAIEmbedder:
             halved.
         retries: number of retries of a failed request. Default: MERGEWISE_RETRIES, else 4.
         timeout: seconds without a byte before a request fails. Default: MERGEWISE_TIMEOUT, else 120.
+        base_url: address of the endpoint. Default: OPENAI_BASE_URL, else OpenAI's.
+        api_key: key to send. Default: OPENAI_API_KEY.
 
     Raises:
         UsageError: if a number is invalid, or the key for OpenAI is missing.
@@ -37,12 +39,14 @@ class OpenAIEmbedder:
         batch_texts: int | None = None,
         retries: int | None = None,
         timeout: float | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
     ) -> None:
         self.spec = f"openai:{model}"
         self._model = model
         self._dimension = dimension
         self._batches = Batches(batch_texts, BATCH_TEXTS)
-        self._endpoint = Endpoint(self.spec, "embeddings", retries, timeout=timeout)
+        self._endpoint = Endpoint(self.spec, "embeddings", retries, base_url=base_url, api_key=api_key, timeout=timeout)
         self.aclose = self._endpoint.aclose
 
     @property

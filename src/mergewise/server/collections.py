@@ -32,6 +32,7 @@ from mergewise.extend import (
 from mergewise.server.admission import SlotReleasingChat
 from mergewise.server.configuration import ServerConfig, folder_roots
 from mergewise.server.logs import log
+from mergewise.server.models import ModelConfig
 from mergewise.server.problems import HTTPProblem, invalid, unknown
 from mergewise.server.records import CollectionRecord, JobProgress, Json, JsonDict
 from mergewise.server.spool import local_blob
@@ -84,7 +85,7 @@ class Collection:
         self._config, self._chats, self._state = config, chats, state
         self._lock = threading.Lock()
         self._index: Index | None = None
-        self._chat_indexes: dict[str, Index] = {}
+        self._chat_indexes: dict[ModelConfig, Index] = {}
         self._counted: JsonDict = {}
         self._ids = lru_cache(_KEPT_FILTERS)(
             lambda snapshot, condition: frozenset(self.index.find("*", where=json.loads(condition))["*"])
@@ -137,8 +138,9 @@ class Collection:
 
     def _open(self) -> Index:
         limits = self._config.limits
-        # the writer notes the embedder of an index in a directory
-        embedder = self._config.embedder_spec(self.record.embedder) if self.is_in_bucket else None
+        # the writer notes the spec of the embedder of an index in a directory
+        embedder = self._config.embedder(self.record.embedder)
+        embedder = embedder if self.is_in_bucket or not isinstance(embedder, str) else None
         return mw.open(
             self.record.path,
             create=False,
@@ -182,12 +184,13 @@ class Collection:
             return self.index
         model, index = self._chats.get(name), self.index
         with self._lock:
-            return self._chat_indexes.setdefault(name, index.with_chat(model))
+            return self._chat_indexes.setdefault(self._config.chats[name], index.with_chat(model))
 
     def open_index(self, chat: str | None) -> Index | None:
         """Return the index of `with_chat` if it is open already, else None. Never blocks."""
         name = self._chat_name(chat)
-        return self._index if name == NO_CHAT else self._chat_indexes.get(name)
+        model = self._config.chats.get(name)
+        return self._index if name == NO_CHAT else None if model is None else self._chat_indexes.get(model)
 
     def _chat_name(self, chat: str | None) -> str:
         return chat or self.record.defaults.get("chat") or self._config.default_chat or NO_CHAT
@@ -336,24 +339,24 @@ class Chats:
     def __init__(self, config: ServerConfig) -> None:
         self._config = config
         self._lock = threading.Lock()
-        self._models: dict[str, SlotReleasingChat] = {}
+        self._models: dict[ModelConfig, SlotReleasingChat] = {}
 
     def get(self, name: str) -> ChatModel:
         """Return a chat model whose callers release their slot while they wait. Raises HTTPProblem 422 for an unknown name."""
         if name not in self._config.chats:
             names = [*self._config.chats, NO_CHAT]
             raise invalid("/chat", f"unknown chat model: {name!r}", f"one of: {', '.join(names)}")
+        model = self._config.chats[name]
         with self._lock:
-            if name not in self._models:
+            if model not in self._models:
                 # each caller holds one of the `streams` places, so more connections are never needed
                 places = min(self._config.limits.streams, int(AT_ONCE.high))
-                model = self._config.chats[name]
-                chat = model.chat(at_once=places)
+                chat = model.chat(concurrency=places)
                 loaded = load_chat(chat, model.window) if isinstance(chat, str) else chat
                 if loaded is None:
                     raise mw.UsageError(f"not a chat model: {chat!r}", "remove it from [chats] in the configuration")
-                self._models[name] = SlotReleasingChat(loaded)
-            return self._models[name]
+                self._models[model] = SlotReleasingChat(loaded)
+            return self._models[model]
 
     def close(self) -> None:
         """Close the connections of the models."""

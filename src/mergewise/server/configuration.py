@@ -46,13 +46,13 @@ from mergewise.extend import (
     options_of,
     place_of,
     ranges,
-    regular_bytes,
-    remember_key,
     short_repr,
     text,
     value_of,
 )
-from mergewise.protocols import ChatModel
+from mergewise.protocols import Embedder
+from mergewise.server.models import GROUPS, ModelTable
+from mergewise.server.models import ModelConfig as ModelConfig
 from mergewise.server.records import Json, JsonDict
 
 NAME = "serve.toml"
@@ -99,52 +99,6 @@ class ServeLimits:
     conversations: Annotated[int, Range(0, 10**6), "Number of conversations kept for a token, or 0 to keep none"] = 500
     conversation_bytes: Annotated[int, _BYTES, "Size of all conversations of a token in bytes"] = 50 * _MB
     conversation_days: Annotated[float, Range(0, 36_500, above=True), "Days to keep an unused conversation"] = 365.0
-
-
-@dataclass(frozen=True, slots=True)
-class ModelConfig:
-    """A chat model, an embedder or a reranker, which clients name by its key in the configuration.
-
-    The API key comes from the environment variable `key_env`, or from the first line of the file `key_file`.
-    """
-
-    spec: str
-    base_url: str | None = None
-    window: int | None = None
-    key_env: str | None = None
-    key_file: Path | None = None
-
-    def key(self) -> str | None:
-        """Return the API key, or None if none is configured. Later logs mask the key. Raises UsageError if it is missing."""
-        if self.key_env is None and self.key_file is None:
-            return None
-        environment = os.environ
-        key = environment.get(self.key_env or "", "")
-        if not key and self.key_file is not None:
-            try:
-                content = regular_bytes(self.key_file, 10_000, follow=True).decode("utf-8")
-            except (OSError, UnicodeDecodeError) as error:
-                hint = "write the key on the first line of the file"
-                raise UsageError(f"cannot read {self.key_file}: {error}", hint) from None
-            key = content.partition("\n")[0].strip()
-        if not key:
-            place = f"{self.key_env} is not set" if self.key_file is None else f"{self.key_file} is empty"
-            raise UsageError(f"missing API key of {self.spec}: {place}", "set it in the server's environment")
-        remember_key(key)
-        return key
-
-    def chat(self, at_once: int | None = None) -> str | ChatModel:
-        """Return the chat model as `mergewise.open` accepts it, for up to `at_once` concurrent requests.
-
-        Raises UsageError, MissingExtra and ModelError.
-        """
-        import mergewise
-
-        kind, _, model = self.spec.partition(":")
-        if kind != "openai":
-            return self.spec
-        many = {} if at_once is None else {"concurrency": at_once}
-        return mergewise.OpenAIChat(model, base_url=self.base_url, api_key=self.key(), window=self.window, **many)
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +240,11 @@ class ServerConfig:
     limits: ServeLimits = ServeLimits()
     identity: IdentityConfig | None = None
 
+    def __post_init__(self) -> None:
+        for group in GROUPS:
+            if not isinstance(configured := getattr(self, group), ModelTable):
+                object.__setattr__(self, group, ModelTable(configured, self.data, group))
+
     @property
     def shared(self) -> Path:
         """The directory or bucket of collections and received files."""
@@ -332,9 +291,9 @@ class ServerConfig:
         """The first chat model, which answers if a client names none, or None without chat models."""
         return next(iter(self.chats), None)
 
-    def embedder_spec(self, name: str | None) -> str | None:
-        """Return the spec of an embedder of the configuration, or the name itself if it is a spec."""
-        return self.embedders[name].spec if name is not None and name in self.embedders else name
+    def embedder(self, name: str | None) -> str | Embedder | None:
+        """Return an embedder of the configuration as `mergewise.open` takes it, or the name itself if it is a spec."""
+        return self.embedders[name].embedder() if name is not None and name in self.embedders else name
 
     def collection(self, name: str) -> CollectionConfig:
         """Return the table of a collection, or an empty one."""
@@ -440,7 +399,7 @@ def missing_parts(config: ServerConfig) -> list[str]:
         for folder in collection.folders
         if not folder.is_dir()
     ]
-    for table in ("chats", "embedders", "rerankers"):
+    for table in GROUPS:
         for name, model in getattr(config, table).items():
             try:
                 model.key()

@@ -249,7 +249,7 @@ class Questions:
         question = replace(asked.question, reply=ReplyOptions(), snapshot=None)
         record, token, options = asked.collection.record, asked.collection.token, asdict(question)
         options |= {"include": sorted(asked.question.include)}
-        whole = [token.id, token.filter, record.name, record.created, options, answers]
+        whole = [token.id, token.filter, record.name, record.created, id(asked.index), options, answers]
         same = json.dumps(whole, sort_keys=True, default=str)
         work = partial(self._assemble, asked, answers)
         shared = self._assemblies.join(

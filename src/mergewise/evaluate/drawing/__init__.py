@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
+from mergewise.evaluate.exports import markdown_table
 from mergewise.evaluate.report_records import (
     EvaluationReport,
     ReportCell,
@@ -93,7 +94,9 @@ def _table(table: ReportTable) -> Markup:
         *_bodies(table),
         data_title=table.title,
     )
-    copies = tag("p", tag("button", "Copy as Markdown", type="button", data_copy="md"), class_="copies")
+    copies = tag(
+        "p", tag("button", "Copy as Markdown", type="button", data_copy=markdown_table(table)), class_="copies"
+    )
     scrolling = tag("div", drawn, class_="scroll", tabindex="0", role="group", aria_label=table.title)
     columns = {column.label: column.about for column in table.columns if column.about} if table.is_explained else {}
     explained = [tag("div", tag("dt", label), tag("dd", text)) for label, text in columns.items()]

@@ -59,37 +59,6 @@
     });
   };
 
-  const cellParts = (cell) => {
-    const parts = [...cell.children].filter((child) => !child.matches(".bounds, .range, .needs"));
-    return { text: parts.filter((part) => !part.matches(".published")).map((part) => part.textContent).join(""),
-      published: parts.find((part) => part.matches(".published"))?.textContent ?? "",
-      mark: cell.querySelector(".best") ? "best" : cell.querySelector(".second") ? "second" : "" };
-  };
-
-  const lines = (table) => [...table.tBodies].flatMap((body) => [...body.rows]);
-
-  const inMarkdown = (text) => text.replace(/\s+/g, " ").trim().replace(/[\\|<*_`[]/g, (sign) => `\\${sign}`);
-  const asMarkdown = (table) => {
-    const heads = [...table.tHead.rows[table.tHead.rows.length - 1].cells].map((cell) => cell.textContent);
-    const groups = table.tHead.querySelector(".groups");
-    const above = groups ? [...groups.cells].flatMap((cell) => Array(cell.colSpan).fill(cell.textContent)) : [];
-    const names = heads.map((head, at) => inMarkdown(above[at] ? `${above[at]} ${head}` : head));
-    const rows = [names, names.map(() => "---")];
-    for (const row of lines(table)) {
-      if (row.classList.contains("section")) {
-        rows.push([`**${inMarkdown(row.textContent)}**`, ...Array(names.length - 1).fill("")]);
-        continue;
-      }
-      rows.push([...row.cells].map((cell, at) => {
-        if (!at) return inMarkdown(cell.firstChild.data);
-        const { text, published, mark } = cellParts(cell);
-        const figure = mark === "best" ? `**${inMarkdown(text)}**` : mark === "second" ? `<u>${inMarkdown(text)}</u>` : inMarkdown(text);
-        return published ? `${figure} (${published})` : figure;
-      }));
-    }
-    return rows.map((row) => `| ${row.join(" | ")} |`).join("\n") + "\n";
-  };
-
   const copy = async (text) => {
     try {
       await navigator.clipboard.writeText(text);
@@ -104,10 +73,9 @@
 
   for (const table of document.querySelectorAll(".table table")) makeSortable(table);
   for (const button of document.querySelectorAll("[data-copy]")) {
-    const table = button.closest(".table").querySelector("table");
     button.addEventListener("click", async () => {
       const label = button.textContent;
-      await copy(asMarkdown(table));
+      await copy(button.dataset.copy);
       button.textContent = "Copied";
       setTimeout(() => { button.textContent = label; }, 1500);
     });

@@ -34,6 +34,7 @@ from mergewise.server.jobs.kinds import JobWork, settings_of, sources
 from mergewise.server.jobs.watch import Watch
 from mergewise.server.locks import is_held, lock_file
 from mergewise.server.logs import log
+from mergewise.server.models import ModelConfig
 from mergewise.server.records import CHANGING, READ_ONLY, UPLOADS, CollectionRecord, Job, JobKind
 from mergewise.server.spool import DAY, drop_folder, is_disk_full, private_folder, sweep_blobs, sweep_spool
 from mergewise.server.state import State
@@ -68,7 +69,8 @@ class JobRunner:
         self.under_way: dict[str, list[Job]] = {}
         self._turns: dict[str, float] = {}
         self._indexes: dict[str, Index] = {}
-        self._chats: dict[str, Any] = {}
+        self._chats: dict[ModelConfig, Any] = {}
+        self._models: dict[str, Any] = {}
         self._not_before: dict[str, float] = {}
         self._claiming, self._opening, self._tending = Lock(), Lock(), Lock()
         self._changes = FileLock(lock_file(config.data, "changes"), thread_local=False)
@@ -287,8 +289,14 @@ class JobRunner:
     def _index(self, name: str) -> Index:
         """Return the index of a collection, open for writing. The writer creates it if it is missing."""
         with self._opening:
+            own, record = self.config.collection(name), self._record(name)
+            chat, embedder = own.chat or self.config.default_chat, record.embedder or ""
+            models = self.config.chats.get(chat or ""), self.config.embedders.get(embedder)
+            if self._models.get(name) != models:
+                # an admin has changed a model
+                self._close_index(name)
             if name not in self._indexes:
-                self._indexes[name] = self._open(name)
+                self._indexes[name], self._models[name] = self._open(name), models
             return self._indexes[name]
 
     def _open(self, name: str) -> Index:
@@ -305,14 +313,15 @@ class JobRunner:
             chosen = mw.VIEWS[view].with_chat if own.chat is not None else {}
             settings[view] = settings_of(view, {**chosen, **record.settings.get(view, {})})
         chat = own.chat or self.config.default_chat
-        if chat is not None and chat not in self._chats:
-            self._chats[chat] = self.config.chats[chat].chat()
+        model = None if chat is None else self.config.chats[chat]
+        if model is not None and model not in self._chats:
+            self._chats[model] = model.chat()
         return mw.open(
             place,
             views=record.views if is_new else (),
             settings=settings if is_new else None,
-            embedder=self.config.embedder_spec(record.embedder or ("minilm" if is_new else None)),
-            chat="extractive" if chat is None else self._chats[chat],
+            embedder=self.config.embedder(record.embedder or ("minilm" if is_new else None)),
+            chat="extractive" if model is None else self._chats[model],
             lock_wait=_LOCK_SECONDS,
             root=folder_roots(place, own.folders),
             cache=self.config.cache if is_url(place) else None,

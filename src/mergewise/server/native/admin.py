@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
 import mergewise as mw
-from mergewise.extend import SHIPPED_EMBEDDERS, check_filter
+from mergewise.errors import UsageError
+from mergewise.extend import SHIPPED_EMBEDDERS, check_filter, in_thread, release, run, short_repr
 from mergewise.server.collections import NO_CHAT
-from mergewise.server.configuration import ModelConfig
 from mergewise.server.guard import SECRET_HEADER, cookie_name
+from mergewise.server.models import AddedModel, ModelConfig, ModelGroup, ModelTable
 from mergewise.server.native.pages import Cursor, Limit, page_behind
-from mergewise.server.native.requests import SessionForm, TokenForm
-from mergewise.server.native.responses import NEW_TOKEN, SESSION, TOKEN, page_of
-from mergewise.server.problems import HTTPProblem, unknown
+from mergewise.server.native.requests import ModelForm, Name, SessionForm, TokenForm
+from mergewise.server.native.responses import NEW_TOKEN, SESSION, TOKEN, TRIAL, page_of
+from mergewise.server.problems import HTTPProblem, existing, invalid, unknown
 from mergewise.server.records import JsonDict
 from mergewise.server.routing import ADMIN, OPEN, READ, InService, ScopedRoute, WholeService
+from mergewise.server.scoped import Service
 
 router = APIRouter(prefix="/api/v1", tags=["administration"], route_class=ScopedRoute)
 
 SESSION_SECONDS = 30 * 86_400.0
+TRY_SECONDS = 20.0
 
 
 @router.post("/session", response_model=SESSION, **OPEN)
@@ -89,17 +96,29 @@ def remove_token(id: str, service: WholeService) -> Response:
 
 
 @router.get("/models", **READ)
-def list_models(service: InService) -> dict[str, list[JsonDict]]:
-    """List the configured models by name, the strategies and the modes. Admins also see the specs of the models."""
+def list_models(service: InService) -> JsonDict:
+    """List the models by name, the strategies and the modes, with what they lack. Admins also see the specs of the models."""
     config = service.config
     is_admin = service.token.may("admin") and not service.token.is_restricted
-    shipped = [{"name": name} for name in sorted(SHIPPED_EMBEDDERS)]
+    chats = list(config.chats.values())
+    causal = any(chat.spec.startswith("hf:") for chat in chats)
+    known: Any = SimpleNamespace(chat=chats, causal=causal, reranker=None, embedder=True)
+
+    def entry(name: str, part: Any) -> JsonDict:
+        need = part.needs
+        lacks = None if need is None or need.of(known) else f"needs {need.what}"
+        return {"name": name, "summary": part.summary, "needs": need and need.name, "lacks": lacks}
+
     return {
         "chats": [*_model_entries(config.chats, is_admin), {"name": NO_CHAT}],
-        "embedders": [*_model_entries(config.embedders, is_admin), *shipped],
+        "embedders": [
+            *_model_entries(config.embedders, is_admin),
+            *({"name": name} for name in sorted(SHIPPED_EMBEDDERS)),
+        ],
         "rerankers": _model_entries(config.rerankers, is_admin),
-        "strategies": [{"name": name, "summary": strategy.summary} for name, strategy in mw.STRATEGIES.items()],
-        "modes": [{"name": name, "summary": mode.summary, "needs": mode.needs.name} for name, mode in mw.MODES.items()],
+        "strategies": [entry(*one) for one in mw.STRATEGIES.items()],
+        "modes": [entry(*one) for one in mw.MODES.items()],
+        "may_change": is_admin and config.database is None,
     }
 
 
@@ -112,10 +131,70 @@ def _model_entries(models: Mapping[str, ModelConfig], is_admin: bool) -> list[Js
             "spec": model.spec,
             "base_url": model.base_url,
             "window": model.window,
-            "has_key": model.key_env is not None or model.key_file is not None,
+            "has_key": isinstance(model, AddedModel) or model.key_env is not None or model.key_file is not None,
+            "added": isinstance(model, AddedModel),
         }
         for name, model in models.items()
     ]
+
+
+@router.put("/models/{group}/{name}", status_code=204, **ADMIN)
+def set_model(group: ModelGroup, name: Name, form: ModelForm, service: WholeService) -> Response:
+    """Add or replace a model at an endpoint, for all processes at once."""
+    table = _changeable(service, group, name)
+    is_reranker = group == "rerankers"
+    if not (form.base_url if is_reranker else form.model):
+        raise invalid("/base_url" if is_reranker else "/model", "missing value", "name the model")
+    spec = f"{form.base_url}#{form.model}".rstrip("#") if is_reranker else f"openai:{form.model}"
+    before = table.added().get(name)
+    kept = before.secret if before is not None and before.base_url == form.base_url else None
+    # without any, the key of the environment would be sent to an address that it does not belong to
+    secret = form.key or kept or ("none" if form.base_url else None)
+    table.change(name, AddedModel(spec, form.base_url, form.window, secret=secret))
+    return Response(status_code=204)
+
+
+@router.delete("/models/{group}/{name}", status_code=204, **ADMIN)
+def remove_model(group: ModelGroup, name: Name, service: WholeService) -> Response:
+    """Remove a model that was added here, with its key."""
+    _changeable(service, group, name).change(name, None)
+    return Response(status_code=204)
+
+
+@router.post("/models/{group}/{name}/try", response_model=TRIAL, **ADMIN)
+async def try_model(group: ModelGroup, name: Name, service: WholeService) -> JsonDict:
+    """Send a short text to a model at an endpoint, and say what failed."""
+    model = existing(getattr(service.config, group).get(name), "model")
+    began = time.monotonic()
+    try:
+        found = await in_thread(partial(_tried, group, model))
+    except mw.MergewiseError as error:
+        return {"ok": False, "detail": error.message, "hint": error.hint}
+    return {"ok": True, "detail": f"{found} in {time.monotonic() - began:.1f} s", "hint": ""}
+
+
+def _tried(group: ModelGroup, model: ModelConfig) -> str:
+    """Load a model, send it a short text, and return what came."""
+    loaded: Any = getattr(model, group[:-1])(retries=0, timeout=TRY_SECONDS)
+    if isinstance(loaded, str) or not model.spec.startswith(("openai:", "http")):
+        raise UsageError("no model at an endpoint", "ask a question to try it")
+    try:
+        if group == "chats":
+            asked = [mw.Message("user", "Say hello.")]
+            return f"It answered {short_repr(run(loaded.complete(asked, max_tokens=300)).text)}"
+        if group == "embedders":
+            return f"It made vectors of {loaded.dimension} numbers"
+        return f"It gave the score {loaded.score('Hello?', ['Hello.'])[0]:.2f}"
+    finally:
+        release(loaded)
+
+
+def _changeable(service: Service, group: ModelGroup, name: str) -> ModelTable:
+    """Return the models of a group. Raises HTTPProblem 409 for a model of the configuration, or if servers share a database."""
+    table: ModelTable = getattr(service.config, group)
+    if service.config.database is not None or name in table.configured:
+        raise HTTPProblem(409, "conflict", "models of the configuration cannot be changed here", "change serve.toml")
+    return table
 
 
 @router.get("/settings", **ADMIN)

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from email.message import Message
 from functools import partial
 from pathlib import Path as FilePath
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.datastructures import UploadFile
@@ -72,7 +72,6 @@ def list_documents(
     collection: InCollection,
     prefix: Annotated[str, Query(max_length=1000)] = "",
     status: Annotated[list[DocumentStatus] | None, Query()] = None,
-    sort: Literal["id"] = "id",
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> JsonDict:

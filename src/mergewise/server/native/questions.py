@@ -55,23 +55,14 @@ async def ask(form: AskForm, request: Request, collection: InCollection) -> Any:
     return await EventStream(events(), failure_event(request), collection.service.ending).begun(request)
 
 
-@router.post("/compare", **READ, response_model=COMPARISON, response_model_exclude_unset=True, responses=STREAMED)
-async def compare(form: CompareForm, request: Request, collection: InCollection) -> Any:
-    """Compare the contexts of two to four strategies, each with its unshared spans: at once, or as events `run` and `done`."""
-    shared = form.model_dump(exclude={"runs", "stream"}, exclude_unset=True)
+@router.post("/compare", response_model=COMPARISON, response_model_exclude_unset=True, **READ)
+async def compare(form: CompareForm, request: Request, collection: InCollection) -> JsonDict:
+    """Compare the contexts of two to four strategies, each with its unshared spans."""
+    shared = form.model_dump(exclude={"runs"}, exclude_unset=True)
     asked = [
         question_of(ContextForm.model_validate({**shared, **run.model_dump(exclude_unset=True)})) for run in form.runs
     ]
-    if not form.stream and "text/event-stream" not in request.headers.get("accept", ""):
-        return await until_disconnect(request, collection.questions.compare(asked, collection))
-
-    async def events() -> AsyncGenerator[bytes, None]:
-        compared = await collection.questions.compare(asked, collection)
-        for run in compared.pop("runs"):
-            yield event_bytes("run", run)
-        yield event_bytes("done", compared)
-
-    return await EventStream(events(), failure_event(request), collection.service.ending).begun(request)
+    return await until_disconnect(request, collection.questions.compare(asked, collection))
 
 
 def question_of(form: ContextForm) -> CollectionQuery:

@@ -130,7 +130,6 @@ class CompareForm(ContextForm):
     """Two to four variants of a question. Each of `runs` overrides options of the form."""
 
     runs: Annotated[list[ContextFields], Field(min_length=2, max_length=4)]
-    stream: StrictBool = False
 
 
 class CollectionForm(Form):
@@ -202,6 +201,18 @@ class TokenForm(Form):
     filter: Filter | None = None
     expires: Number | None = None
     rate: Annotated[Number, Field(ge=0.01, le=1000)] | None = None
+
+
+class ModelForm(Form):
+    """A model at an endpoint. `base_url` is the address of a reranker, or of an OpenAI-compatible API; by default, OpenAI's.
+
+    The key is never returned. A model without a new one keeps its key if its address is the same.
+    """
+
+    model: Title = ""
+    base_url: Annotated[str, Field(pattern=r"^https?://[^\s@?#]+$", max_length=500)] | None = None
+    window: Annotated[Whole, Field(ge=1, le=10**8)] | None = None
+    key: Annotated[str, Field(pattern=r"^\S+$", max_length=2000)] | None = None
 
 
 class SessionForm(Form):

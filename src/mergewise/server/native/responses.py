@@ -135,4 +135,5 @@ TURN = body(
 )
 TURNS = body("ConversationTurns", CONVERSATION, items=list_of(TURN))
 SUGGESTIONS = body("Suggestions", items=list_of(body_of(SuggestedQuestion)))
+TRIAL = body("ModelTrial", ok=bool, detail=str, hint=str)
 HEALTH = body("Health", status=str)

@@ -15,10 +15,10 @@ from fastapi import APIRouter, Request, Response
 import mergewise as mw
 from mergewise.errors import UsageError
 from mergewise.extend import EMBEDDER as SHIPPED
-from mergewise.extend import in_thread, load_embedder, load_reranker
+from mergewise.extend import in_thread, load_embedder
 from mergewise.protocols import Embedder, FloatArray, Reranker
 from mergewise.server.admission import Slot
-from mergewise.server.configuration import ModelConfig
+from mergewise.server.models import ModelConfig
 from mergewise.server.openai.conversations import unknown_model
 from mergewise.server.openai.requests import EmbeddingsForm, RerankForm
 from mergewise.server.problems import refusal
@@ -126,7 +126,8 @@ async def _admitted(
 @cache
 def _embedder(config: ModelConfig) -> Embedder:
     """Load an embedder once per process."""
-    found = load_embedder(config.spec)
+    embedder = config.embedder()
+    found = load_embedder(embedder) if isinstance(embedder, str) else embedder
     if found is None:
         raise UsageError(f"invalid embedder: {config.spec}", "name an embedder in the configuration")
     return found
@@ -135,10 +136,7 @@ def _embedder(config: ModelConfig) -> Embedder:
 @cache
 def _reranker(config: ModelConfig) -> Reranker:
     """Load a reranker once per process."""
-    kind, _, address = config.spec.partition(":")
-    if kind in ("http", "https"):
-        return mw.HTTPReranker(address if kind == "http" else config.spec, key=config.key())
-    found = load_reranker(config.spec)
+    found = config.reranker()
     if found is None:
         raise UsageError(f"invalid reranker: {config.spec}", "name a reranker in the configuration")
     return found

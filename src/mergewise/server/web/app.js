@@ -86,9 +86,11 @@ function Rooms({ route }) {
   const name = route.collection || (names.includes(last) ? last : names[0]) || "";
   const summary = collections?.find((one) => one.name === name);
   const detail = useLoaded((signal) => (name && summary ? request(within(name), { signal }) : Promise.resolve(undefined)), [name, Boolean(summary), isHere]);
-  const { value: models } = useLoaded((signal) => (collections ? request("models", { signal }) : Promise.resolve(undefined)), [Boolean(collections), isHere]);
+  const { value: models } = useLoaded((signal) => (collections ? request("models", { signal }) : Promise.resolve(undefined)), [collections, isHere]);
   const found = detail.value?.name === name ? detail.value : summary;
-  const info = found && { ...found, modes: models?.modes, chats: models?.chats };
+  const lacking = (/** @type {any[]} */ parts = []) => Object.fromEntries(parts.map((one) => [one.name, one.lacks]));
+  const lacks = { mode: lacking(models?.modes), strategy: lacking(models?.strategies) };
+  const info = found && { ...found, modes: models?.modes, chats: models?.chats, lacks };
   useEffect(() => {
     if (summary) browserSettings.write("collection", name);
   }, [name, Boolean(summary)]);

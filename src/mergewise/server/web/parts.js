@@ -239,7 +239,7 @@ export function WayChoice({ info, ways, onChange, hasMode = false, hasStrategy =
   const choice = (/** @type {keyof Ways} */ name, /** @type {string} */ label, /** @type {string[]} */ values, /** @type {string} */ none) => html`
     <label><span>${label}</span><select value=${ways[name]} onChange=${set(name)}>
       <option value="">${none}</option>
-      ${values.map((value) => html`<option value=${value}>${shorten(value, 60)}</option>`)}
+      ${values.map((value) => html`<${Choice} value=${value} lacks=${info?.lacks?.[name]?.[value]} />`)}
     </select></label>`;
   return html`
     <details class="ways">
@@ -269,8 +269,13 @@ export function StrategyPicker({ info, picked, onChange, most = Infinity }) {
       ${picked.map((name) => html`<button type="button" key=${name} aria-label=${`Remove ${name}`} onClick=${() => onChange(picked.filter((other) => other !== name))}>
         ${shorten(name, 40)}<${Icon} name="close" /></button>`)}
       ${others.length && picked.length < most ? html`<select aria-label="Add a strategy" value="" onChange=${(/** @type {any} */ event) => onChange([...picked, event.target.value])}>
-        <option value="">Add …</option>${others.map((name) => html`<option value=${name}>${shorten(name, 40)}</option>`)}</select>` : null}
+        <option value="">Add …</option>${others.map((name) => html`<${Choice} value=${name} lacks=${info?.lacks?.strategy[name]} />`)}</select>` : null}
     </fieldset>`;
+}
+
+/** An option that cannot be chosen without a model. @param {{value: string, lacks?: string | null}} props */
+function Choice({ value, lacks }) {
+  return html`<option value=${value} disabled=${Boolean(lacks)}>${shorten(value, 40)}${lacks ? ` (${shorten(lacks, 70)})` : ""}</option>`;
 }
 
 /** Return the names in a list of names, a list of records with names, or a mapping. @param {any} values @returns {string[]} */

@@ -5,7 +5,7 @@ import { all, request, signOut } from "./api.js";
 import { forgetConversations } from "./conversation.js";
 import { ErrorNote, href, Waiting } from "./parts.js";
 import { browserSettings, useLoaded } from "./store.js";
-import { counted, duration, moment, number, printable, shorten, size } from "./text.js";
+import { counted, duration, moment, number, printable, sentence, shorten, size } from "./text.js";
 
 const SCOPES = ["read", "write", "feedback", "admin"];
 const SCHEMES = [["auto", "System"], ["light", "Light"], ["dark", "Dark"]];
@@ -18,7 +18,7 @@ export function SettingsView({ collections, changed }) {
     <h1 tabindex="-1">Settings</h1>
     <${Appearance} />
     <${Collections} collections=${collections} changed=${changed} />
-    <${Models} />
+    <${Models} changed=${changed} />
     <${Tokens} collections=${collections} />
     <${Limits} />
     <section class="setting"><h2>This browser</h2><p><button type="button" onClick=${() => { forgetConversations(); signOut(); }}>Sign out</button></p></section>
@@ -51,11 +51,13 @@ function Refused({ error, retry }) {
 function Collections({ collections, changed }) {
   const [name, setName] = useState("");
   const [title, setTitle] = useState("");
+  const [embedder, setEmbedder] = useState("");
+  const { value: models } = useLoaded((signal) => request("models", { signal }), [collections]);
   const [error, setError] = useState(/** @type {any} */ (null));
   const make = (/** @type {Event} */ event) => {
     event.preventDefault();
     setError(null);
-    request("collections", { body: { name, ...(title ? { title } : {}) } }).then(() => { setName(""); setTitle(""); changed(); }, setError);
+    request("collections", { body: { name, ...(title ? { title } : {}), ...(embedder ? { embedder } : {}) } }).then(() => { setName(""); setTitle(""); changed(); }, setError);
   };
   return html`
     <section class="setting"><h2>Collections</h2>
@@ -66,6 +68,8 @@ function Collections({ collections, changed }) {
         <form onSubmit=${make} class="line">
           <label>Name <input type="text" required pattern="[a-z0-9][a-z0-9\\-]{0,62}" value=${name} placeholder="handbook" onInput=${(/** @type {any} */ event) => setName(event.target.value)} /></label>
           <label>Title <input type="text" maxlength="200" value=${title} dir="auto" onInput=${(/** @type {any} */ event) => setTitle(event.target.value)} /></label>
+          <label>Embedder <select value=${embedder} onChange=${(/** @type {any} */ event) => setEmbedder(event.target.value)}><option value="">default</option>
+            ${(models?.embedders ?? []).map((/** @type {any} */ one) => html`<option>${one.name}</option>`)}</select></label>
           <button type="submit" class="primary" disabled=${!name}>Create</button>
         </form>
       </details>
@@ -78,23 +82,79 @@ function namesLine(names) {
   return (Array.isArray(names) ? names : Object.keys(names)).map((one) => shorten(one?.name ?? one, 40)).join(", ");
 }
 
-function Models() {
+/** @param {{changed: () => void}} props */
+function Models({ changed }) {
   const { value, error, reload } = useLoaded((signal) => request("models", { signal }), []);
-  const groups = MODEL_KINDS.map(([kind, label]) => ({ label, models: /** @type {any[]} */ (value?.[kind] ?? []) })).filter(({ models }) => models.length);
+  const groups = MODEL_KINDS.map(([kind, label]) => ({ kind, label, models: /** @type {any[]} */ (value?.[kind] ?? []) })).filter(({ models }) => models.length);
+  const renew = () => { reload(); changed(); };
   return html`
     <section class="setting"><h2>Models</h2>
       ${error ? html`<${Refused} error=${error} retry=${reload} />` : null}
       ${!value && !error ? html`<${Waiting} />` : null}
       ${value && (value.chats ?? []).every((/** @type {any} */ chat) => chat.name === "extractive") ? html`<p class="where">No chat model configured: answers are quotations.</p>` : null}
-      ${groups.map(({ label, models }) => html`<h3 class="label">${label}</h3><${Facts} rows=${models.map((model) => [model.name, model.name === "extractive" ? "no model: answers are quotations" : factsOf(model)])} />`)}
+      ${groups.map(({ kind, label, models }) => html`<h3 class="label">${label}</h3>
+        <ul class="rows">${models.map((model) => html`<${ModelRow} key=${model.name} kind=${kind} model=${model} mayTry=${value.may_change} changed=${renew} />`)}</ul>`)}
+      ${value?.may_change ? html`<${NewModel} changed=${renew} />` : null}
       ${["strategies", "modes"].map((kind) => (value?.[kind]?.length ? html`
         <details class="make"><summary>${kind === "modes" ? "Answer modes" : "Strategies"} (${value[kind].length})</summary>
-          <${Facts} rows=${value[kind].map((/** @type {any} */ one) => [one.name, [one.summary, one.needs ? `needs a ${one.needs.toLowerCase()} model` : ""].filter(Boolean).join("; ")])} />
+          <${Facts} rows=${value[kind].map((/** @type {any} */ one) => [one.name, [one.summary, one.lacks].filter(Boolean).join("; ")])} />
         </details>` : null))}
     </section>`;
 }
 
 const MODEL_KINDS = [["chats", "Chat"], ["embedders", "Embedders"], ["rerankers", "Rerankers"]];
+const NO_MODEL = { kind: "chats", name: "", base_url: "", model: "", key: "" };
+
+/** A model, with a button that tries one at an endpoint. @param {{kind: string, model: any, mayTry: boolean, changed: () => void}} props */
+function ModelRow({ kind, model, mayTry, changed }) {
+  const [trial, setTrial] = useState(/** @type {any} */ (null));
+  const [error, setError] = useState(/** @type {any} */ (null));
+  const { added, ...facts } = model;
+  const path = `models/${kind}/${encodeURIComponent(model.name)}`;
+  const run = () => { setTrial({ detail: "Trying" }); request(`${path}/try`, { method: "POST" }).then(setTrial, setError); };
+  const remove = () => request(path, { method: "DELETE" }).then(changed, setError);
+  return html`
+    <li class="row">
+      <div class="what">
+        <p class="name" dir="auto">${shorten(model.name, 80)}</p>
+        <p class="where">${model.name === "extractive" ? "no model: answers are quotations" : factsOf(facts)}</p>
+        <div role="status">${trial ? html`<p class=${trial.ok === false ? "reason" : "where"} dir="auto">${sentence(trial.detail)} ${sentence(trial.hint)}</p>` : null}</div>
+        ${error ? html`<${ErrorNote} error=${error} />` : null}
+      </div>
+      <div class="acts">
+        ${mayTry && /^(openai:|http)/.test(model.spec ?? "") ? html`<button type="button" aria-label=${`Try ${model.name}`} disabled=${trial && trial.ok == null} onClick=${run}>Try</button>` : null}
+        ${added ? html`<button type="button" class="plain" aria-label=${`Remove ${model.name}`} onClick=${remove}>Remove</button>` : null}
+      </div>
+    </li>`;
+}
+
+/** @param {{changed: () => void}} props */
+function NewModel({ changed }) {
+  const [fields, setFields] = useState(NO_MODEL);
+  const [error, setError] = useState(/** @type {any} */ (null));
+  const set = (/** @type {string} */ name) => (/** @type {any} */ event) => setFields({ ...fields, [name]: event.target.value });
+  const make = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    setError(null);
+    const { kind, name, model, base_url, key } = fields;
+    const body = { model, ...(base_url ? { base_url } : {}), ...(key ? { key } : {}) };
+    request(`models/${kind}/${encodeURIComponent(name)}`, { method: "PUT", body }).then(() => { setFields(NO_MODEL); changed(); }, setError);
+  };
+  const isReranker = fields.kind === "rerankers";
+  return html`
+    <details class="make"><summary>New model, or a new key</summary>
+      <form onSubmit=${make} class="line">
+        <label>Kind <select value=${fields.kind} onChange=${set("kind")}>${MODEL_KINDS.map(([kind, label]) => html`<option value=${kind}>${label.replace(/s$/, "")}</option>`)}</select></label>
+        <label>Name <input type="text" required pattern="[a-z0-9][a-z0-9\\-]{0,62}" value=${fields.name} placeholder="local" onInput=${set("name")} /></label>
+        <label>Address <input type="url" required=${isReranker} value=${fields.base_url} placeholder=${isReranker ? "URL ending with /rerank" : "URL ending with /v1"} onInput=${set("base_url")} /></label>
+        <label>Model <input type="text" required=${!isReranker} value=${fields.model} placeholder="qwen3" onInput=${set("model")} /></label>
+        <label>Key <input type="password" autocomplete="off" value=${fields.key} placeholder="none, or as before" onInput=${set("key")} /></label>
+        <button type="submit" class="primary" disabled=${!fields.name}>Save</button>
+      </form>
+      <p class="where">The server keeps the key in a file of its own and never shows it again. Without an address, OpenAI answers with the key of the server's environment. Answers use a chat model at once, new collections an embedder, and clients of the API a reranker.</p>
+      ${error ? html`<${ErrorNote} error=${error} />` : null}
+    </details>`;
+}
 
 /** Join the fields of a record, without its name. @param {any} record */
 function factsOf(record) {
