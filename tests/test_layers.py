@@ -22,6 +22,7 @@ LEVELS = [
     {"query"},
     {"text", "prompting", "readers", "models", "page"},
     {"store", "inputs"},
+    {"sources"},
     {"indexing"},
     {"index"},
     {"retrieve", "assemble", "generate"},

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 OTHER_VARIABLES = {
     "RAY_AUTH_MODE": "`token`: Ray asks for its token (`mergewise cluster`)",
     "AWS_ALLOW_HTTP": "`true` to reach the object store of an `s3://` index without TLS; also the other `AWS_...` variables",
+    "MERGEWISE_PRIVATE_SOURCES": "Private networks of sites and Git repositories to index, such as `10.1.0.0/16 127.0.0.0/8`",
     "MERGEWISE_BATCH_TEXTS": "Texts per request of `openai:MODEL` embedders (128) and `http:URL` rerankers (64)",
     "OPENAI_API_KEY": "Key of the endpoint of `openai:MODEL`",
     "OPENAI_BASE_URL": "Endpoint of every `openai:MODEL`; OpenAI's by default",

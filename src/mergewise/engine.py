@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
 
 from mergewise.async_api import AnswerStream, AsyncAnswerStream, as_async, as_stream, each
@@ -15,7 +16,7 @@ from mergewise.concurrency import deadline_in
 from mergewise.defaults import When
 from mergewise.designs import VIEWS
 from mergewise.errors import CorruptIndex, MergewiseError, StoreError, UsageError, one_of
-from mergewise.files import Roots, source_path
+from mergewise.files import Roots, is_address, source_path
 from mergewise.indexing import EmbeddingOptions, IndexingOptions
 from mergewise.log import log
 from mergewise.models import causal_of, knows_embedder, load_chat, load_embedder, release
@@ -40,6 +41,7 @@ from mergewise.types import (
     Document,
     DocumentInfo,
     Duplicate,
+    Known,
     Location,
     Message,
     Metadata,
@@ -219,7 +221,8 @@ class Index:
         report names files that cannot be read, with the reason. It also names documents whose file is gone: `sync` removes them.
 
         Args:
-            sources: Paths, `Document`s, `File`s (read under another name), and documents of LangChain, LlamaIndex and Haystack.
+            sources: Paths, addresses of Git repositories, sites and folders in buckets, `Document`s, `File`s (read under another
+                name), and documents of LangChain, LlamaIndex and Haystack.
             include: Patterns of files to read from folders, such as "*.md" or "2019/**/*.md".
             exclude: Patterns of files to skip in folders, such as "drafts/" or "*.log".
             follow_links: Also follow links that lead out of a folder. A link that is a source itself is always followed.
@@ -256,21 +259,21 @@ class Index:
 
     @takes_options(IndexingOptions)
     def sync(self, *folders: str | os.PathLike[str], options: IndexingOptions) -> AddReport:
-        """Bring the index in step with folders: add new and changed files, and remove documents whose files are gone.
+        """Bring the index in step with folders and sources: add new and changed files, and remove documents whose files are gone.
 
         Documents from elsewhere, and `Document`s that you made, stay. A moved file keeps its rows. A file that cannot be read
         stays as it was indexed, and the report names it. A document whose file the patterns skip, or whose file is behind a link
         out of the folder, is removed. Removals are one step with the last batch.
 
         Args:
-            folders: Folders to compare with. The other options are those of `add`.
+            folders: Folders and addresses of sources to compare with. The other options are those of `add`.
 
         Raises:
             UsageError: if a folder is missing, or is empty while the index has documents from it. Errors of `add` are raised,
                 too.
         """
-        paths = [Path(os.path.normpath(folder)) for folder in folders]
-        return self._update(paths, options, paths)
+        paths = [Path(os.path.normpath(folder)) for folder in folders if not is_address(folder)]
+        return self._update([*paths, *filter(is_address, folders)], options, paths)
 
     def _update(
         self,
@@ -286,7 +289,7 @@ class Index:
         from mergewise.index.cluster import executors_of
         from mergewise.index.plan import lost_files, plan, plan_sync
         from mergewise.index.work import IndexingProgress
-        from mergewise.inputs import inputs_of
+        from mergewise.inputs import Input, inputs_of
         from mergewise.readers import FolderSearch
         from mergewise.readers.patterns import FileChoice
         from mergewise.readers.sandbox import reader_within
@@ -297,16 +300,30 @@ class Index:
         search = FolderSearch(choice_of_files, (self.store.directory,), options.follow_links)
         metadata, limits = self._storable(options.metadata), options.limits
         executors = executors_of(options.workers, options.ray, options.gpus_per_worker)
-        with reader_within(limits) as reader:
-            pages = limits.ocr_pages if limits else 0
-            inputs = inputs_of(sources, self._root, search, reader, metadata, ocr_pages=pages, reread=options.reread)
+        with reader_within(limits) as reader, ExitStack() as stack:
+
+            def fetch(address: str, template: Input) -> Iterator[Input]:
+                from mergewise.sources import fetch
+
+                copies = Path(stack.enter_context(TemporaryDirectory(prefix="mergewise-sources-")))
+                return fetch(address, search, self.store.reader(), copies, template)
+
+            pages, again = limits.ocr_pages if limits else 0, options.reread
+            inputs = inputs_of(
+                sources, self._root, search, reader, metadata, ocr_pages=pages, reread=again, fetch=fetch
+            )
             work = IndexingProgress(options.progress, options.cancel)
             if folders is None:
                 planned = plan(inputs, self.store.reader(), work.look_at)
-                lost = lost_files(search, inputs, self.store.reader(), self._root) if search.folders else ()
+                lost = (
+                    lost_files(search, inputs, self.store.reader(), self._root)
+                    if search.folders or search.sources
+                    else ()
+                )
                 planned = replace(planned, lost=lost)
             else:
                 planned = plan_sync(folders, inputs, self.store.reader(), self._root, work.look_at, search)
+            planned = replace(planned, failed=(*planned.failed, *search.failed))
             report = (
                 planned.report()
                 if options.dry_run
@@ -441,12 +458,10 @@ class Index:
         from mergewise.inputs import matching
 
         reader = self.store.reader()
-        root = self._root
         named = reader.known_documents([text("pattern", one) for one in wanted])
         # all documents, unless only ids are wanted
         known = named if {k.id for k in named}.issuperset(wanted) else reader.known_documents()
-        files = ((k.id, k.origin) for k in known)
-        sources = {doc_id: None if file is None else source_path(file.source, root) for doc_id, file in files}
+        sources: dict[str, Path | None] = {**dict.fromkeys(k.id for k in known), **self._paths(known)}
         found = {one: matching(one, sources) for one in wanted}
         condition = condition_text(where, reader.metadata_kinds)
         return {one: self._meeting(condition, ids) for one, ids in found.items()}
@@ -466,8 +481,12 @@ class Index:
             UsageError: for invalid ids.
         """
         ids = as_list("ids", doc_ids, "give a list of ids")
-        known = self.store.reader().known_documents(ids) if ids else []
-        return {one.id: source_path(one.origin.source, self._root) for one in known if one.origin is not None}
+        return self._paths(self.store.reader().known_documents(ids) if ids else ())
+
+    def _paths(self, known: Iterable[Known]) -> dict[str, Path]:
+        """Map documents to their files on this machine."""
+        files = ((one.id, one.origin.source) for one in known if one.origin is not None)
+        return {doc_id: source_path(name, self._root) for doc_id, name in files if not is_address(name)}
 
     def outdated_documents(self) -> list[str]:
         """List documents whose files an older version of the readers read. `add` and `sync` read them again with `reread`."""

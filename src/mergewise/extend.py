@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from mergewise.designs.weave.weights import weights_of as weights_of
     from mergewise.designs.weave.weights import weights_text as weights_text
     from mergewise.files import find_untrusted_entry as find_untrusted_entry
+    from mergewise.files import is_address as is_address
     from mergewise.files import load_toml as load_toml
     from mergewise.files import new_file as new_file
     from mergewise.files import regular_bytes as regular_bytes
@@ -273,7 +274,8 @@ _HOMES = {
     "mergewise.designs.weave.parameters": "Weave",
     "mergewise.designs.weave.strategy": "gather",
     "mergewise.designs.weave.weights": "is_mostly scored_sentences weights_line weights_of weights_text",
-    "mergewise.files": "find_untrusted_entry load_toml new_file regular_bytes state_directory user_directory write_whole",
+    "mergewise.files": "find_untrusted_entry is_address load_toml new_file regular_bytes state_directory user_directory "
+    "write_whole",
     "mergewise.generate.citations": "Locator",
     "mergewise.generate.formats": "FORMS xml_of",
     "mergewise.generate.marks": "marked_texts without_unknown",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import sys
 import tomllib
@@ -26,6 +27,9 @@ from mergewise.errors import UsageError
 Roots: TypeAlias = Path | Mapping[str, Path]
 """The folder that names of files are relative to, or several folders by the beginning of the names."""
 
+BETWEEN = "//"
+"""Text between the address of a source and the id of a file in it, in the names that an index gives to its files."""
+_ADDRESS = re.compile(r"(git\+https?|git\+file|https?|s3|gs|az)://")
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAITING = getattr(os, "O_NONBLOCK", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
@@ -165,6 +169,11 @@ def user_directory(named: str | None, below_home: str) -> Path:
 def state_directory() -> Path:
     """Return the directory for this user's state. Raises what `user_directory` raises."""
     return user_directory(os.environ.get("XDG_STATE_HOME"), ".local/state")
+
+
+def is_address(source: object) -> bool:
+    """Return whether a source, or the name of a file, is an address: of a Git repository, a site or a bucket."""
+    return isinstance(source, str) and _ADDRESS.match(source) is not None
 
 
 def source_name(real: Path, root: Roots | None) -> str:

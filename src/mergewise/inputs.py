@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -20,7 +20,7 @@ from unicodedata import is_normalized, normalize
 
 from mergewise import defaults
 from mergewise.errors import ReadError, UsageError
-from mergewise.files import Roots, source_name
+from mergewise.files import Roots, is_address, source_name
 from mergewise.ranges import short_repr, text_or_none
 from mergewise.readers import UNTRIED, FileReader, FolderSearch, ReadFile, digest_of, file_bytes, find_files, read_file
 from mergewise.readers.builder import whole_number
@@ -43,7 +43,8 @@ class Input:
     `name` is the source of a file by its path, or the id of the document. `metadata` replace the document's own values.
     `ocr_pages` is the number of pages without text that may be recognised. If it is higher than before, a file with
     unrecognised pages counts as changed. With `reread`, a file counts as changed if an older version of the readers read it.
-    Links of the file must not lead out of the folder `within`, a real path.
+    Links of the file must not lead out of the folder `within`, a real path. A file of a source has a `version` instead of a
+    digest of its content, and the id of its `File`.
     """
 
     name: str
@@ -53,11 +54,17 @@ class Input:
     ocr_pages: int = 0
     reread: bool = False
     within: Path | None = field(default=None, compare=False, repr=False)
+    version: str = ""
 
     @property
     def is_file(self) -> bool:
-        """True for a file by its path, in a folder or named alone."""
-        return isinstance(self.source, Path)
+        """True for a file by its path, in a folder or named alone, and for a file of a source."""
+        return isinstance(self.source, Path) or bool(self.version)
+
+    @property
+    def id(self) -> str:
+        """Id of a new document, if no other has it."""
+        return self.source.id or self.name if self.version and isinstance(self.source, File) else self.name
 
     @property
     def _path(self) -> Path:
@@ -82,15 +89,17 @@ class Input:
         if isinstance(self.source, Document):
             return "" if _invalid_field(self.source) else _document_digest(self.source)
         try:
-            return self._digest_with_name(digest_of(file_bytes(self._path, self.within)))
+            return self.version or self._digest_with_name(digest_of(file_bytes(self._path, self.within)))
         except ReadError:
             return ""
 
     def _digest_with_name(self, digest: str) -> str:
-        """Return the digest of a file's bytes together with the name and title that it is read with."""
+        """Return the digest of a file's bytes together with the name and title that it is read with, or its version."""
         if not isinstance(self.source, File):
             return digest
         content, untried, tried = digest.partition(UNTRIED)
+        if self.version:
+            return f"{self.version}{untried}{tried}"
         whole = repr((content, _label(self.source), self.source.title)).encode("utf-8", "surrogatepass")
         return f"{NAMED}{digest_of(whole)}{untried}{tried}"
 
@@ -102,10 +111,10 @@ class Input:
 
     def origin(self) -> Origin | None:
         """Return size and time of a file by its path, or None for other inputs."""
-        if not isinstance(self.source, Path):
+        if not self.is_file:
             return None
         try:
-            status = self.source.stat()
+            status = self._path.stat()
         except OSError as error:
             raise ReadError(error.strerror or "cannot be read") from error
         return Origin(self.name, status.st_size, int(status.st_mtime))
@@ -139,9 +148,8 @@ class Input:
 
     def with_metadata(self, document: Document) -> Document:
         """Add the given metadata to the document's own. Metadata of a file keep their type."""
-        if not self.metadata:
-            return document
-        metadata = {**document.metadata, **self.metadata}
+        of_source = self.source.metadata if isinstance(self.source, File) else None
+        metadata = {**document.metadata, **(of_source or {}), **self.metadata}
         of_file = isinstance(document.metadata, FileMetadata)
         return replace(document, metadata=FileMetadata(metadata) if of_file else metadata)
 
@@ -200,6 +208,7 @@ def inputs_of(
     *,
     ocr_pages: int = 0,
     reread: bool = False,
+    fetch: Callable[[str, Input], Iterable[Input]] | None = None,
 ) -> list[Input]:
     """List files and documents, each once. A folder is replaced by its files.
 
@@ -211,6 +220,10 @@ def inputs_of(
         metadata: Metadata of all inputs.
         ocr_pages: Pages of a file that `reader` may recognise.
         reread: Files that an older version of the readers read count as changed.
+        fetch: Function that lists the files at an address, like a given input.
+
+    Raises:
+        UsageError: for an invalid source, and for an address without `fetch`.
     """
     inputs: dict[str, Input] = {}
     search = FolderSearch() if search is None else search
@@ -233,6 +246,13 @@ def inputs_of(
         elif isinstance(source, Document):
             name = source.id if isinstance(source.id, str) else short_repr(source.id)
             inputs.setdefault(name, Input(name, source, metadata=metadata))
+        elif isinstance(source, str) and is_address(source):
+            if fetch is None:
+                raise UsageError(f"{source} is not a file or folder", "give files and folders")
+            inputs |= {
+                given.name: given
+                for given in fetch(source.rstrip("/"), Input("", Path(), metadata=metadata, **of_file))
+            }
         else:
             path = Path(os.path.normpath(source))
             within = None if search.follow_links or not path.is_dir() else real_path(path)

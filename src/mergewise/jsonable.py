@@ -146,6 +146,7 @@ def citation_json(citation: Citation) -> dict[str, Any]:
         "line": citation.line,
         "kind": citation.kind,
         "quoted": citation.quoted and dict(zip(("start", "end"), citation.quoted, strict=True)),
+        "commit": citation.commit,
     }
 
 

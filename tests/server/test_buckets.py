@@ -254,7 +254,7 @@ def test_a_bucket_in_the_configuration(proxy: Proxy, tmp_path: Path) -> None:
     assert write_backup(tmp_path, tmp_path.parent / "backup.tar") == ["far"]
     for text, named in (
         ('path = "s3://key@indexes/x"', "credentials"),
-        ('path = "s3://indexes/x"\nfolders = ["docs"]', "collections.far.folders: the collection is read-only"),
+        ('path = "s3://indexes/x"\nfolders = ["docs"]', "collections.far: the collection is read-only"),
         ('weights = "s3://indexes/x"', "weights is in a bucket"),
     ):
         file.write_text(f"[collections.far]\n{text}\n")

@@ -50,8 +50,11 @@ NAMED = 10
 @options.with_options
 def index(
     paths: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Files and folders; without any, only missing vectors are computed.", show_default=False),
+        list[str] | None,
+        typer.Argument(
+            help="Files, folders, and addresses of sites, Git repositories and buckets. Default: compute missing vectors.",
+            show_default=False,
+        ),
     ] = None,
     index_dir: options.IndexOption = options.DEFAULT_INDEX,
     embedder: options.EmbedderOption = None,
@@ -81,13 +84,13 @@ def index(
     given: IndexingOptions,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Index files and folders. Unchanged files are skipped, so a stopped run can be repeated.
+    """Index files, folders and sources. Unchanged files are skipped, so a stopped run can be repeated.
 
     Needs paths; the index is created if it does not exist. Without paths, missing vectors of the index are computed.
     """
     import mergewise
     from mergewise import Limits, estimate
-    from mergewise.extend import place_of, view_settings
+    from mergewise.extend import is_address, place_of, view_settings
 
     embedder = embedder or permitted_embedder(index_dir)
     settings.set_patience(timeout, retries)
@@ -131,7 +134,7 @@ def index(
         say_report(opened.sync(*paths, options=unread), len(opened), opened.store.place, as_json, dry_run=True)
         return
     # an existing index reports missing paths itself
-    if not any(path.exists() for path in paths) and place_of(index_dir).known() is None:
+    if not any(is_address(path) or Path(path).exists() for path in paths) and place_of(index_dir).known() is None:
         for path in paths:
             say_error(f"not indexed: {path}: no such file")
         raise typer.Exit(1)
@@ -154,7 +157,9 @@ def index(
             return step(*paths, options=replace(given, progress=advance))
 
     if watch:
-        follow(paths, index_dir, lambda: say_report(update(), len(opened), opened.store.place, as_json))
+        if any(map(is_address, paths)):
+            raise UsageError("--watch follows folders only", "run `mergewise index ADDRESS --sync` now and then")
+        follow([*map(Path, paths)], index_dir, lambda: say_report(update(), len(opened), opened.store.place, as_json))
         return
     report = update()
     say_report(report, len(opened), opened.store.place, as_json)
@@ -171,7 +176,7 @@ def index(
     has_none = not report.added + report.replaced + report.unchanged + report.updated + report.moved
     if has_none and not report.failed:
         hint = "check the folder and the patterns; name other files themselves, or add them with --include"
-        say_error(f"no readable files in {', '.join(map(str, paths))}", hint)
+        say_error(f"no readable files in {', '.join(paths)}", hint)
     # nothing is lost with an empty file
     if has_none or any(failure.reason != "empty" for failure in report.failed):
         raise typer.Exit(1)

@@ -85,9 +85,8 @@ def file_links(index: Index) -> Callable[[str], str | None]:
 
 
 def place(citation: Citation, names: DocumentNames) -> str:
-    """Format a place: `docs/cats.md:7`, `report.pdf p. 3`, or the name of a document without lines or pages."""
-    doc_id = citation.span.doc_id
-    return _spelled(citation, names.name(doc_id)) + names.remark(doc_id)
+    """Format a place: `docs/cats.md:7`, `docs/cats.md@COMMIT:7`, `report.pdf p. 3`, or a name without lines or pages."""
+    return joined_places([citation], names)
 
 
 def _spelled(citation: Citation, name: str) -> str:
@@ -101,8 +100,9 @@ def joined_places(citations: Sequence[Citation], names: DocumentNames) -> str:
     named = []
     names.look_up(citation.span.doc_id for citation in citations)
     for doc_id, group in groupby(citations, key=lambda citation: citation.span.doc_id):
-        name = names.name(doc_id)
-        places = list(dict.fromkeys(_spelled(citation, name) for citation in group))
+        cited = [*group]
+        name = names.name(doc_id) + (f"@{cited[0].commit[:12]}" if cited[0].commit else "")
+        places = list(dict.fromkeys(_spelled(citation, name) for citation in cited))
         more = "".join(f", {spelled.removeprefix(name).lstrip(': ')}" for spelled in places[1:])
         named.append(places[0] + more + names.remark(doc_id))
     return "; ".join(named)

@@ -200,7 +200,9 @@ class Locator:
         if path and document is not None and path[0].strip() == title.strip():
             path = path[1:]
         kind = None if self._context is None else self._context.kind_of(span)
-        return Citation(number, text, span, title, path, self._page(span), self._line(span), kind)
+        commit = None if document is None else document.metadata.get("commit")
+        at = commit if isinstance(commit, str) else None
+        return Citation(number, text, span, title, path, self._page(span), self._line(span), kind, at)
 
     def location(self, span: Span) -> Location:
         document = self._document(span.doc_id)

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple, TypeVar
 
 from mergewise.errors import UsageError
-from mergewise.files import Roots, source_name, source_path, sources_below
+from mergewise.files import BETWEEN, Roots, is_address, source_name, source_path, sources_below
 from mergewise.inputs import Input, real_path, split_digest
 from mergewise.protocols import StoreReader
 from mergewise.readers import FolderSearch
@@ -92,8 +92,9 @@ def plan(inputs: Sequence[Input], reader: StoreReader, tell: Callable[[str], Non
     updates: dict[str, Metadata] = {}
     kinds = reader.metadata_kinds() if any(given.metadata for given in inputs) else {}
     unchanged = kept = 0
+    taken: set[str] = set()
     for batch in batches(inputs, ASKED_AT_ONCE):
-        ids = list(dict.fromkeys(given.name for given in batch))
+        ids = list(dict.fromkeys(given.id for given in batch))
         indexed = reader.known_documents(ids, [given.name for given in batch if given.is_file])
         by_id = {k.id: k for k in indexed}
         by_source = {k.origin.source: k for k in indexed if k.origin is not None}
@@ -108,11 +109,13 @@ def plan(inputs: Sequence[Input], reader: StoreReader, tell: Callable[[str], Non
                     continue
                 kinds |= {key: type(value) for key, value in given.metadata.items()}
             # the document of a file is the one that was read from its path
-            digest, known = given.digest(), (by_source if given.is_file else by_id).get(given.name)
+            digest, known = given.digest(), by_source.get(given.name) if given.is_file else by_id.get(given.id)
             if known is None or not given.is_same(known.digest, digest):
                 # a new document gets its name, after "file:" if another document has the name
-                new_id = f"file:{given.name}" if given.is_file and given.name in by_id else given.name
-                tasks.append(IndexingTask(given, known.id if known else new_id, digest, known is not None))
+                is_taken = given.is_file and (given.id in by_id or given.id in taken)
+                new_id = known.id if known else f"file:{given.name}" if is_taken else given.id
+                taken.add(new_id)
+                tasks.append(IndexingTask(given, new_id, digest, known is not None))
                 continue
             kept += given.size
             metadata: Metadata = infos[known.id].metadata if known.id in infos else {}
@@ -137,7 +140,8 @@ def plan_sync(
     to its present name.
     """
     search = FolderSearch() if search is None else search
-    found = {source_path(given.name, root) for given in inputs}
+    files = [given for given in inputs if not given.version]
+    found = {source_path(given.name, root) for given in files}
     # links may lead to files elsewhere
     known, misnamed = _known_files(reader, root, [*folders, *{path.parent for path in found}])
     gone: dict[Path, Known] = {}
@@ -165,20 +169,34 @@ def plan_sync(
                 # the file was indexed by its own name, or is inaccessible: read it in the same way as the others
                 limit = None if search.follow_links else real_path(folder)
                 name = source_name(path, root)
-                kept[path] = replace(inputs[0], name=name, source=path, within=limit)
+                kept[path] = replace(files[0], name=name, source=path, within=limit)
     planned = plan([*inputs, *kept.values()], reader, tell)
     # a file that cannot be read stays as it was indexed
     found -= {source_path(task.given.name, root) for task in planned.tasks if not task.digest}
-    return _detect_moves(planned, [*gone.values(), *(one for path, one in misnamed if path in found)])
+    moved = [one for path, one in misnamed if path in found]
+    return _detect_moves(planned, [*gone.values(), *moved, *_lost_entries(search, reader)])
 
 
 def lost_files(search: FolderSearch, inputs: Sequence[Input], reader: StoreReader, root: Roots) -> tuple[str, ...]:
-    """Return the ids of documents whose files have disappeared from the searched folders. `inputs` are the files found there."""
+    """Return the ids of documents whose files have disappeared from the searched folders and sources.
+
+    `inputs` are the files found there.
+    """
     known, _ = _known_files(reader, root, search.folders)
-    found = {source_path(given.name, root) for given in inputs if given.is_file}
+    found = {source_path(given.name, root) for given in inputs if given.is_file and not given.version}
     missing = ((path, folder) for folder in search.folders for path in within(folder, known) if path not in found)
     lost = dict.fromkeys(path for path, folder in missing if _is_gone(path, folder, search))
-    return tuple(known[path].id for path in lost)
+    return (*(known[path].id for path in lost), *(one.id for one in _lost_entries(search, reader)))
+
+
+def _lost_entries(search: FolderSearch, reader: StoreReader) -> list[Known]:
+    """Return the documents of whole sources that have no such file now."""
+    return [
+        known
+        for address, names in search.sources.items()
+        for known in reader.known_documents(below=[address + BETWEEN])
+        if known.origin is not None and known.origin.source not in names
+    ]
 
 
 def _known_files(
@@ -188,7 +206,8 @@ def _known_files(
     starts = {start for folder in folders for start in sources_below(real_path(folder), root)}
     starts = {start for start in starts if not any(start != one and start.startswith(one) for one in starts)}
     known = reader.known_documents(below=sorted(starts))
-    files = [(source_path(k.origin.source, root), k) for k in known if k.origin is not None]
+    of_files = [(k.origin.source, k) for k in known if k.origin is not None and not is_address(k.origin.source)]
+    files = [(source_path(source, root), k) for source, k in of_files]
     return dict(files), [(path, k) for path, k in files if k.origin and source_name(path, root) != k.origin.source]
 
 

@@ -49,7 +49,7 @@ from mergewise.readers.source import reader_of
 from mergewise.readers.table import read_csv, read_tsv
 from mergewise.readers.xlsx import read_xlsx
 from mergewise.text.sections import short_name
-from mergewise.types import Document, OutwardLink
+from mergewise.types import Document, Failure, OutwardLink
 
 __all__ = [
     "MAX_BYTES",
@@ -199,7 +199,7 @@ def read_file(
         data = file_bytes(path, within)
         if not data.strip():
             raise ReadError("empty")
-        parsed = reader(_unpack(data) if is_packed else data)
+        parsed = reader(unpack(data) if is_packed else data)
     except ReadError:
         raise
     except RecursionError as error:
@@ -231,7 +231,8 @@ class FolderSearch:
 
     `choice` selects files. The folders `without` are skipped. `folders` are the searched folders. `left_out` counts, by suffix,
     files without a reader. `excluded` counts the files and folders that `choice` leaves out. `outward` are links that lead out
-    of the searched folder. They are followed only with `follow_links`.
+    of the searched folder. They are followed only with `follow_links`. `sources` maps the addresses of whole sources to the names
+    of their files, and `failed` are the failures of sources.
     """
 
     choice: FileChoice = ALL_FILES
@@ -241,6 +242,21 @@ class FolderSearch:
     left_out: Counter[str] = field(default_factory=Counter)
     excluded: int = 0
     outward: list[OutwardLink] = field(default_factory=list)
+    sources: dict[str, set[str]] = field(default_factory=dict)
+    failed: list[Failure] = field(default_factory=list)
+
+    def takes(self, name: str) -> bool:
+        """Tell whether a file of a source is read, by its path there. Count the others, but not hidden ones."""
+        path = Path(name)
+        if any(part.startswith(".") for part in path.parts):
+            return False
+        if not self.choice.takes(path, Path()):
+            self.excluded += 1
+        elif (suffix := path.suffix.lower()) in walked_suffixes() | self.choice.suffixes:
+            return True
+        else:
+            self.left_out[suffix] += 1
+        return False
 
     def files(self, folder: Path, seen: set[Place]) -> Iterator[Path]:
         self.folders.append(folder)
@@ -327,7 +343,8 @@ def file_bytes(path: Path, within: Path | None = None) -> bytes:
         raise ReadError(f"invalid file name: {_first_line(error)}") from error
 
 
-def _unpack(data: bytes) -> bytes:
+def unpack(data: bytes) -> bytes:
+    """Unpack gzip. Raises ReadError for more than `MAX_BYTES`."""
     content = gzip.GzipFile(fileobj=BytesIO(data)).read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise ReadError(f"larger than {MAX_BYTES // 1_000_000} MB, unpacked")

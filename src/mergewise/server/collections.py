@@ -267,7 +267,7 @@ class Collection:
         now. Returns None if nothing is left to index.
         """
         progress, own = self._state.jobs.indexing_progress(self.name), self.own
-        if progress is None and own.folders and not self._counts()["documents"]:
+        if progress is None and own.synced and not self._counts()["documents"]:
             last = self._state.jobs.last_sync(self.name)
             if last is not None and last.state == "failed":
                 reason = str((last.error or {}).get("detail"))

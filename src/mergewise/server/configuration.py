@@ -41,6 +41,7 @@ from mergewise.extend import (
     as_list,
     check_filter,
     hints_of,
+    is_address,
     is_url,
     load_toml,
     options_of,
@@ -110,6 +111,7 @@ class CollectionConfig:
         read_only: Serve the index without changing it. Default: true for an index in a bucket.
         title: Title on the page.
         folders: Folders that `sync` jobs keep in step with the index.
+        sources: Addresses of sites, Git repositories and folders in buckets that `sync` jobs keep in step with the index.
         follow_links: Also follow links that lead out of the folders.
         strategies: Strategies that clients may use. Empty: all.
         defaults: Options of a question for which the client gives no value.
@@ -124,6 +126,7 @@ class CollectionConfig:
     read_only: bool | None = None
     title: str = ""
     folders: tuple[Path, ...] = ()
+    sources: tuple[str, ...] = ()
     follow_links: bool = False
     strategies: tuple[str, ...] = ()
     defaults: Json = field(default_factory=dict)
@@ -133,13 +136,18 @@ class CollectionConfig:
     search: str = ""
     weights: Path | None = None
 
-    def folders_of(self, request: Json) -> list[Path]:
-        """Return all folders, or those in the request of a `sync` job. Raises UsageError for other folders, or without any."""
-        own, given = [str(folder) for folder in self.folders], request.get("folders")
+    @property
+    def synced(self) -> list[str]:
+        """All folders and sources."""
+        return [*map(str, self.folders), *self.sources]
+
+    def folders_of(self, request: Json) -> list[str]:
+        """Return all folders and sources, or those in the request of a `sync` job. Raises UsageError for others, or none."""
+        own, given = self.synced, request.get("folders")
         wanted = own if given is None else as_list("folders", given, "send a list of folders")
         if not wanted or any(one not in own for one in wanted):
             raise UsageError("folder not in the configuration", "add folders = [...] to serve.toml")
-        return [folder for folder in self.folders if str(folder) in wanted]
+        return [folder for folder in own if folder in wanted]
 
     @property
     def is_in_bucket(self) -> bool:
@@ -367,9 +375,14 @@ def _valid_config(config: ServerConfig) -> ServerConfig:
         if collection.path is not None and collection.is_in_bucket:
             # fails for an invalid URL, or without the client of object stores
             place_of(collection.path)
-        if collection.is_read_only and collection.folders:
-            hint = "remove folders, or set read_only = false"
-            raise UsageError(f"{where}.folders: the collection is read-only", hint)
+        if collection.is_read_only and collection.synced:
+            hint = "remove folders and sources, or set read_only = false"
+            raise UsageError(f"{where}: the collection is read-only", hint)
+        for source in collection.sources:
+            if not is_address(source):
+                raise UsageError(
+                    f"invalid {where}.sources: {source!r}", "expected an address such as https://HOST/docs"
+                )
         search_settings(collection.search, f"{where}.search")
         weights_of(collection.weights)
     for name, profile in config.profiles.items():

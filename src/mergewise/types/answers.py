@@ -207,6 +207,7 @@ class Citation:
         line: Line in the source file, from 1, or None for formats without lines, such as PDF.
         kind: What the text is, such as "prose" or "row", or None if the context has no evidence that tells it.
         quoted: Start and end of the quotation in the text of an answer that quotes it, else None.
+        commit: Commit at which the document was read, or None for documents that are not from a Git repository.
     """
 
     number: int
@@ -218,6 +219,7 @@ class Citation:
     line: int | None = None
     kind: Kind | None = None
     quoted: tuple[int, int] | None = None
+    commit: str | None = None
 
     def __repr__(self) -> str:
         return (

@@ -83,7 +83,7 @@ class JobWork:
             *folders, follow_links=own.follow_links, progress=watch.report, cancel=watch.must_stop, limits=mw.Limits()
         )
         failed = {one.source: _unreadable(one.reason) for one in report.failed}
-        if len(folders) == len(own.folders):
+        if len(folders) == len(own.synced):
             # a failure of a file without an upload is of an earlier run
             failures = self.state.documents.find(name, statuses=["failed"])
             self.state.documents.forget(name, [one.id for one in failures if one.blob is None and one.id not in failed])

@@ -39,7 +39,7 @@ def run_jobs(config: ServerConfig, parent: int, name: str = "writer") -> None:
         for collection, own in config.collections.items() if not runner.is_evaluator else ():
             if own.folders and config.watch:
                 Thread(target=follow_folders, args=(config, state, collection, runner.stopping), daemon=True).start()
-            elif own.folders:
+            if own.sources or (own.folders and not config.watch):
                 queue_first_sync(state, collection)
         while not running.done() and not runner.stopping.is_set() and os.getppid() == parent:
             with suppress(OSError):
@@ -72,13 +72,14 @@ def queue_first_sync(state: State, name: str) -> None:
 
 def follow_folders(config: ServerConfig, state: State, name: str, stop: Event) -> None:
     """Queue a `sync` of a collection's folders now, and after every burst of changes in them."""
-    record = state.collections.get(name)
+    record, own = state.collections.get(name), config.collections[name]
+    folders = [*map(str, own.folders)]
     left_out = [config.data, *([Path(record.path)] if record is not None else [])]
     while not stop.is_set():
         try:
-            for _ in bursts(config.collections[name].folders, left_out, stop, LOOK_AT_FOLDERS_SECONDS):
+            for _ in bursts(own.folders, left_out, stop, LOOK_AT_FOLDERS_SECONDS):
                 if not state.jobs.find(collections=[name], kinds=["sync"], states=["queued"], limit=1):
-                    state.jobs.enqueue("sync", name)
+                    state.jobs.enqueue("sync", name, {"folders": folders} if own.sources else {})
         except Exception as error:
             # a missing folder may come back
             log.warning("cannot watch the folders of %s: %s", name, error)

@@ -36,11 +36,12 @@ class StoredObject(NamedTuple):
 
 
 class ListedObject(NamedTuple):
-    """An entry of a listing: name relative to the prefix, size in bytes, and time of the put."""
+    """An entry of a listing: name relative to the prefix, size in bytes, time of the put, and ETag."""
 
     name: str
     bytes: int
     put_at: datetime
+    tag: str
 
 
 class Objects:
@@ -166,7 +167,8 @@ class Objects:
         """Yield all objects below a folder."""
         with self._reaching():
             for page in self._obstore.list(self._objects, below or None):
-                yield from (ListedObject(entry["path"], entry["size"], entry["last_modified"]) for entry in page)
+                names = ("path", "size", "last_modified", "e_tag")
+                yield from (ListedObject(*(entry[name] for name in names)) for entry in page)
 
     def delete(self, names: Sequence[str]) -> None:
         """Delete objects. Missing objects are ignored."""
