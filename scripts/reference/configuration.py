@@ -6,7 +6,15 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from mergewise.server.configuration import CollectionConfig, ModelConfig, ProfileConfig, ServeLimits, ServerConfig
+from mergewise.server.configuration import (
+    CollectionConfig,
+    GrantConfig,
+    IssuerConfig,
+    ModelConfig,
+    ProfileConfig,
+    ServeLimits,
+    ServerConfig,
+)
 from scripts.reference.commands import commands, settings
 from scripts.reference.markup import documented, settings_table, table, wrapped
 
@@ -32,6 +40,8 @@ TABLES = {
     "[chats.NAME], [embedders.NAME], [rerankers.NAME]": ModelConfig,
     "[collections.NAME]": CollectionConfig,
     "[profiles.NAME]": ProfileConfig,
+    "[issuer]": IssuerConfig,
+    "[[issuer.grants]]": GrantConfig,
 }
 
 

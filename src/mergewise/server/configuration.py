@@ -54,7 +54,7 @@ from mergewise.extend import (
 from mergewise.protocols import Embedder
 from mergewise.server.models import GROUPS, ModelTable
 from mergewise.server.models import ModelConfig as ModelConfig
-from mergewise.server.records import Json, JsonDict
+from mergewise.server.records import Json, JsonDict, checked_scopes
 
 NAME = "serve.toml"
 PORT = 8077
@@ -64,7 +64,7 @@ _ENVIRONMENT = "MERGEWISE_SERVE_"
 DEFAULTS = frozenset({option.name for option in options_of(AnswerQuery, ["where"])} | {"chat"})
 """Options of a question for which a collection or a profile may set a default."""
 USER = "{user}"
-"""The place of the user in `IdentityConfig.filter`."""
+"""The place of the user in filters of `IdentityConfig` and `GrantConfig`."""
 _MB = 1_000_000
 _COUNT, _SECONDS, _BYTES = Range(1, 1_000_000), Range(0, 86_400, above=True), Range(1, 10**12)
 
@@ -198,11 +198,6 @@ class IdentityConfig:
     peers: tuple[str, ...] = ()
     tokens: tuple[str, ...] = ()
 
-    def filter_of(self, user: str) -> JsonDict:
-        """Return the filter of a user."""
-        filled: JsonDict = json.loads(json.dumps(self.filter).replace(USER, json.dumps(user)[1:-1]))
-        return filled
-
     def is_peer(self, address: str) -> bool:
         """Check if an address belongs to the front end."""
         try:
@@ -212,6 +207,52 @@ class IdentityConfig:
         # a socket of both families reports IPv4 addresses in this form
         found = getattr(found, "ipv4_mapped", None) or found
         return any(found in ip_network(peer) for peer in self.peers)
+
+
+@dataclass(frozen=True, slots=True)
+class GrantConfig:
+    """Rights of users whose access or identity token has a claim.
+
+    Attributes:
+        value: Value of the claim, one value of a list, or one word of a text.
+        claim: Name of the claim.
+        scopes: Scopes of these users.
+        collections: Collections that they see. Empty: all.
+        filter: Filter as JSON. `{user}` in its values stands for the user. Such users only read.
+    """
+
+    value: str
+    claim: str = "scope"
+    scopes: tuple[str, ...] = ("read",)
+    collections: tuple[str, ...] = ()
+    filter: Json | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IssuerConfig:
+    """An issuer of tokens (OAuth 2.1 and OpenID Connect), whose users use the API, MCP and the page.
+
+    Attributes:
+        url: Address of the issuer, as its tokens name it.
+        grants: Rights of users. The first one that fits counts.
+        audience: Audience of access tokens. Default: the address of `/mcp`.
+        user: Claim with the name of the user.
+        client_id: Id of the page at the issuer, which lets users sign in there.
+        key_env: Environment variable with the secret of the client, if it has one.
+        key_file: File with the secret of the client on its first line.
+    """
+
+    url: str
+    grants: tuple[GrantConfig, ...]
+    audience: str | None = None
+    user: str = "sub"
+    client_id: str | None = None
+    key_env: str | None = None
+    key_file: Path | None = None
+
+    def key(self) -> str | None:
+        """Return the secret of the client, or None without one. Raises UsageError if it is missing."""
+        return ModelConfig(self.url, key_env=self.key_env, key_file=self.key_file).key()
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +288,7 @@ class ServerConfig:
     profiles: Mapping[str, ProfileConfig] = field(default_factory=dict)
     limits: ServeLimits = ServeLimits()
     identity: IdentityConfig | None = None
+    issuer: IssuerConfig | None = None
 
     def __post_init__(self) -> None:
         for group in GROUPS:
@@ -347,7 +389,7 @@ def load_config(
     return _valid_config(ServerConfig(data=data, **options))
 
 
-_TABLES = ("chats", "embedders", "rerankers", "collections", "profiles", "limits", "identity")
+_TABLES = ("chats", "embedders", "rerankers", "collections", "profiles", "limits", "identity", "issuer")
 _KNOWN_TABLES = ("server", *_TABLES)
 _SERVER = [f.name for f in fields(ServerConfig) if f.name not in ("data", "needs_token", *_TABLES)]
 
@@ -399,9 +441,22 @@ def _valid_config(config: ServerConfig) -> ServerConfig:
             except ValueError:
                 raise UsageError(f"invalid identity.peers: {peer!r}", "expected an address such as 10.0.0.5") from None
         check_filter(identity.filter)
-        if identity.filter_of("a") == identity.filter_of("b"):
+        if filter_of(identity.filter, "a") == filter_of(identity.filter, "b"):
             raise UsageError(f"identity.filter has no {USER}", 'write { type = "eq", key = "owner", value = "{user}" }')
+    if (issuer := config.issuer) is not None:
+        same = issuer.client_id is not None and issuer.client_id == issuer.audience
+        if not config.public_url or not issuer.grants or same:
+            hint = "set public_url and grants, and an audience that is not the client_id"
+            raise UsageError(f"incomplete settings of the issuer {issuer.url}", hint)
+        for grant in issuer.grants:
+            checked_scopes(grant.scopes, grant.filter)
     return config
+
+
+def filter_of(filter: Json, user: str) -> JsonDict:
+    """Return a filter with a user in the place of `{user}`."""
+    filled: JsonDict = json.loads(json.dumps(filter).replace(USER, json.dumps(user)[1:-1]))
+    return filled
 
 
 def missing_parts(config: ServerConfig) -> list[str]:

@@ -42,7 +42,7 @@ from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from mergewise.server.configuration import IdentityConfig, ServeLimits, ServerConfig
+from mergewise.server.configuration import IdentityConfig, ServeLimits, ServerConfig, filter_of
 from mergewise.server.metrics import Metrics
 from mergewise.server.problems import HTTPProblem, log_failure, problem_of, problem_response
 from mergewise.server.records import SCOPES, Token
@@ -59,7 +59,8 @@ _UPLOADS = re.compile(r"/api/v1/collections/[^/]+/documents(?:/[^/]+)?|/v1/files
 OPEN_BYTES = 2000
 # limits of reading the rest of a refused body
 _LINGER_BYTES, _LINGER_SECONDS = 1_000_000, 0.5
-HEALTH_PATHS = ("/livez", "/readyz", "/api/v1/livez", "/api/v1/readyz")
+METADATA_PATH = "/.well-known/oauth-protected-resource/mcp"
+OPEN_PATHS = ("/livez", "/readyz", "/api/v1/livez", "/api/v1/readyz", "/api/v1/sign-in", METADATA_PATH)
 NOBODY = Token("nobody", frozenset())
 EVERYBODY = Token("everybody", frozenset(SCOPES), title="no token is needed", rate=1e6)
 
@@ -73,6 +74,11 @@ class SecurityMiddleware:
         self._app, self._config, self._state, self._metrics = app, config, state, metrics
         self._page = frozenset(page)
         self._hosts = config.hosts
+        self._issuer = None
+        if config.issuer is not None:
+            from mergewise.server.sign_in import Issuer
+
+            self._issuer = Issuer(config.issuer, f"{config.url}/mcp")
         public = urlsplit(config.public_url or "")
         self._origins = {*config.allowed_origins}
         if config.public_url:
@@ -99,6 +105,9 @@ class SecurityMiddleware:
         headers = {**self._headers, "cache-control": caching, "x-request-id": request_id}
         exchange = _Exchange(scope, receive, send, headers)
         try:
+            if self._issuer is not None:
+                scope["mergewise.issuer"] = self._issuer
+                await self._issuer.update(_bearer(Headers(scope=scope)))
             exchange.limit_body(*self._check(scope, Headers(scope=scope)))
             await self._app(scope, exchange.receive, exchange.send)
         except HTTPProblem as problem:
@@ -137,7 +146,7 @@ class SecurityMiddleware:
                 )
 
         # health checks, the page's files, the login and CORS preflight requests need no token
-        reads_page = method in ("GET", "HEAD") and (path in HEALTH_PATHS or path in self._page)
+        reads_page = method in ("GET", "HEAD") and (path in OPEN_PATHS or path in self._page)
         is_login = method == "POST" and path == "/api/v1/session"
         is_preflight = method == "OPTIONS" and "access-control-request-method" in headers and origin in self._origins
         is_open = reads_page or is_login or is_preflight
@@ -170,8 +179,9 @@ class SecurityMiddleware:
         if not self._config.needs_token:
             token = EVERYBODY
         elif authorization is not None:
-            kind, _, secret = authorization.partition(" ")
-            token = self._state.tokens.authenticate(secret.strip()) if kind.lower() == "bearer" else None
+            token = self._state.tokens.authenticate(_bearer(headers))
+            if token is None and self._issuer is not None:
+                token = self._issuer.token(_bearer(headers))
         elif cookie := cookie_parser("; ".join(headers.getlist("cookie"))).get(cookie_name(headers)):
             token = self._state.tokens.of_session(cookie, _single(headers, SECRET_HEADER) or "")
             if token is not None and scope["method"] not in ("GET", "HEAD", "OPTIONS") and origin is None:
@@ -179,8 +189,12 @@ class SecurityMiddleware:
                 raise HTTPProblem(403, "foreign-request", detail, "send the header Origin")
         if token is None:
             hint = "send a token: Authorization: Bearer mw_..."
-            challenge = {"WWW-Authenticate": 'Bearer realm="mergewise"'}
-            raise HTTPProblem(401, "unauthorized", "missing, invalid or expired token", hint, headers=challenge)
+            challenge = 'Bearer realm="mergewise"'
+            if self._issuer is not None:
+                challenge += f', resource_metadata="{self._config.url}{METADATA_PATH}"'
+                challenge += ', sign_in="/api/v1/sign-in"' if self._issuer.config.client_id else ""
+            detail, named = "missing, invalid or expired token", {"WWW-Authenticate": challenge}
+            raise HTTPProblem(401, "unauthorized", detail, hint, headers=named)
         return token if identity is None else token_of_user(token, identity, headers, scope)
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
@@ -219,7 +233,7 @@ def token_of_user(token: Token, config: IdentityConfig, headers: Headers, scope:
     user = named[0].strip() if len(named) == 1 else ""
     if not user or len(user) > 320 or not user.isprintable():
         raise _refusal(f"missing or invalid header {config.header}", "let the front end send the user's name")
-    own = config.filter_of(user)
+    own = filter_of(config.filter, user)
     both = own if token.filter is None else {"type": "and", "filters": [token.filter, own]}
     id = f"{token.id}-{sha256(user.encode()).hexdigest()[:16]}"
     return replace(token, id=id, scopes=token.scopes & {"read"}, filter=both)
@@ -233,6 +247,12 @@ def _single(headers: Headers, name: str) -> str | None:
     """Return the value of a header, or None without the header. A repeated header gets a value that no check accepts."""
     values = headers.getlist(name)
     return None if not values else values[0].strip() if len(values) == 1 else "twice"
+
+
+def _bearer(headers: Headers) -> str:
+    """Return the secret after `Bearer`, or an empty text."""
+    kind, _, secret = (_single(headers, "authorization") or "").partition(" ")
+    return secret.strip() if kind.lower() == "bearer" else ""
 
 
 def host_name(host: str) -> str:

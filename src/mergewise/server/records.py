@@ -6,9 +6,12 @@ All times are seconds since 1970.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
+
+from mergewise.errors import UsageError
+from mergewise.extend import check_filter, choice
 
 Json = Mapping[str, Any]
 """A JSON object."""
@@ -209,3 +212,19 @@ class Token:
         """Return the token as clients see it."""
         among = None if self.collections is None else sorted(self.collections)
         return {**asdict(self), "scopes": sorted(self.scopes, key=SCOPES.index), "collections": among}
+
+
+def checked_scopes(scopes: Iterable[str], filter: Json | None) -> frozenset[Scope]:
+    """Return the scopes of a token.
+
+    Raises:
+        UsageError: for unknown scopes, none, or an invalid filter, and for a filter with other scopes than "read".
+    """
+    own = frozenset(cast(Scope, choice("scope", scope, SCOPES)) for scope in scopes)
+    if filter is not None:
+        check_filter(filter)
+        if own - {"read"}:
+            raise UsageError("a token with a filter only reads", 'give it the scope "read" alone, or no filter')
+    if not own:
+        raise UsageError("missing scope of the token", f"one of: {', '.join(SCOPES)}")
+    return own

@@ -13,14 +13,13 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from http.client import HTTPException
 from ipaddress import ip_address, ip_network
 from pathlib import Path, PurePosixPath
 from subprocess import SubprocessError
-from typing import Protocol
+from typing import NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from mergewise.errors import MergewiseError, ReadError
@@ -31,8 +30,7 @@ from mergewise.readers import FolderSearch
 from mergewise.types import Failure, File, Metadata
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class SourceFile(NamedTuple):
     """A file of a source.
 
     Attributes:
@@ -40,7 +38,7 @@ class Entry:
         version: Text that changes with the content.
         content: Bytes, or None if the index has this version.
         label: Name to read the file as. Default: the last part of the id.
-        modified: Time of the last change, in seconds since 1970.
+        modified: Time of the last change, in seconds since 1970, if known.
         metadata: Metadata of the document.
     """
 
@@ -48,20 +46,15 @@ class Entry:
     version: str
     content: bytes | None
     label: str = ""
-    modified: float = field(default_factory=time.time)
-    metadata: Metadata = field(default_factory=dict)
+    modified: float | None = None
+    metadata: Metadata | None = None
 
 
-class Kind(Protocol):
-    """A kind of source: a function that yields the entries at an address.
+Kind: TypeAlias = Callable[[str, Mapping[str, str], Callable[[str], bool]], Iterator[SourceFile | Failure]]
+"""A kind of source: a function from an address, the versions of the index by id, and a selection of paths, to files.
 
-    `known` maps the ids of the index to versions, and `takes` selects files by their paths. A failure names an id, whose document
-    stays. An error ends the source, and all documents stay.
-    """
-
-    def __call__(
-        self, address: str, known: Mapping[str, str], takes: Callable[[str], bool]
-    ) -> Iterator[Entry | Failure]: ...
+A failure names an id, whose document stays. An error ends the source, and all documents stay.
+"""
 
 
 def fetch(address: str, search: FolderSearch, reader: StoreReader, folder: Path, template: Input) -> Iterator[Input]:
@@ -89,10 +82,11 @@ def fetch(address: str, search: FolderSearch, reader: StoreReader, folder: Path,
             path = folder / secrets.token_hex(8)
             if entry.content is not None:
                 path.write_bytes(entry.content)
-                os.utime(path, (entry.modified, entry.modified))
+                if entry.modified is not None:
+                    os.utime(path, (entry.modified, entry.modified))
             found.add(below + entry.id)
             label = entry.label or PurePosixPath(entry.id).name
-            file = File(path, id=entry.id, name=label, metadata={**entry.metadata, "source": address})
+            file = File(path, id=entry.id, name=label, metadata={**(entry.metadata or {}), "source": address})
             yield replace(template, name=below + entry.id, source=file, version=entry.version)
         if standing and not found:
             raise ReadError("no files: nothing was removed")

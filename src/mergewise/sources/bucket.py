@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from mergewise.readers import MAX_BYTES
-from mergewise.sources import Entry
+from mergewise.sources import SourceFile
 from mergewise.store.places import objects_of
 from mergewise.types import Failure
 
 
-def entries(address: str, known: Mapping[str, str], takes: Callable[[str], bool]) -> Iterator[Entry | Failure]:
+def entries(address: str, known: Mapping[str, str], takes: Callable[[str], bool]) -> Iterator[SourceFile | Failure]:
     """Yield the objects below the prefix."""
     objects = objects_of(address)
     for one in objects.entries():
@@ -29,4 +29,4 @@ def entries(address: str, known: Mapping[str, str], takes: Callable[[str], bool]
                 # deleted since it was listed
                 continue
             content = found.content
-        yield Entry(one.name, one.tag, content, modified=one.put_at.timestamp())
+        yield SourceFile(one.name, one.tag, content, modified=one.put_at.timestamp())

@@ -15,7 +15,7 @@ from typing import IO, Any
 from urllib.parse import urlsplit
 
 from mergewise.errors import ReadError
-from mergewise.sources import Entry, addresses_of
+from mergewise.sources import SourceFile, addresses_of
 from mergewise.types import Failure
 
 SECONDS = 1800
@@ -23,7 +23,7 @@ SECONDS = 1800
 _READ = ("cat-file", "--batch")
 
 
-def entries(address: str, known: Mapping[str, str], takes: Callable[[str], bool]) -> Iterator[Entry | Failure]:
+def entries(address: str, known: Mapping[str, str], takes: Callable[[str], bool]) -> Iterator[SourceFile | Failure]:
     """Yield the files of a commit. Their metadata name the `commit` at which the text was read."""
     parts = urlsplit(address.removeprefix("git+"))
     path, _, ref = parts.path.partition("@")
@@ -66,4 +66,4 @@ def entries(address: str, known: Mapping[str, str], takes: Callable[[str], bool]
                 # a line with name, type and size, the content, and a line break
                 content = contents.read(int(contents.readline().split()[2]))
                 contents.seek(1, os.SEEK_CUR)
-            yield Entry(name, blob, content, modified=float(seconds), metadata={"commit": commit})
+            yield SourceFile(name, blob, content, modified=float(seconds), metadata={"commit": commit})

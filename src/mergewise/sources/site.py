@@ -27,7 +27,7 @@ from mergewise.errors import ReadError
 from mergewise.log import log
 from mergewise.readers import SUFFIXES, digest_of, unpack
 from mergewise.readers.xml import descendants, local, parse_xml
-from mergewise.sources import Entry, addresses_of
+from mergewise.sources import SourceFile, addresses_of
 from mergewise.types import Failure
 
 AGENT = "mergewise"
@@ -45,7 +45,7 @@ FAILURES = 5
 _GONE = (404, 410)
 
 
-def entries(address: str, known: Mapping[str, str], takes: Callable[[str], bool]) -> Iterator[Entry | Failure]:
+def entries(address: str, known: Mapping[str, str], takes: Callable[[str], bool]) -> Iterator[SourceFile | Failure]:
     """Yield the pages of a site. Their ids are their listed addresses, and their metadata have the `url` that answers."""
     site, done, failures = _Site(address), set[str](), 0
     for url in site.pages():
@@ -68,7 +68,7 @@ def entries(address: str, known: Mapping[str, str], takes: Callable[[str], bool]
             raise ReadError(f"{failures} pages in a row failed" if failures else f"more than {BYTES:,} bytes")
 
 
-class _Page(NamedTuple):
+class _SitePage(NamedTuple):
     """An answer at its last address."""
 
     url: str
@@ -81,20 +81,20 @@ class _Page(NamedTuple):
         if self.status not in (200, 304):
             raise ReadError(f"{self.url}: {self.status} {responses.get(self.status, '')}")
 
-    def entry(self, url: str, path: PurePosixPath, version: str) -> Entry:
+    def entry(self, url: str, path: PurePosixPath, version: str) -> SourceFile:
         """Return the page as an entry."""
         self.check()
         digest, tag, date = digest_of(self.body), self.headers.get("ETag", ""), self.headers.get("Last-Modified", "")
         if self.status == 304 or version.startswith(digest):
-            return Entry(url, version, None)
+            return SourceFile(url, version, None)
         kind = self.headers.get_content_type()
         suffix = path.suffix.lower() if path.suffix.lower() in SUFFIXES else mimetypes.guess_extension(kind) or kind
         suffix = ".html" if kind in ("text/html", "application/xhtml+xml") else suffix
         if suffix not in SUFFIXES:
             raise ReadError(f"no reader for {kind}")
-        modified = parsedate_to_datetime(date).timestamp() if date else time.time()
+        modified = parsedate_to_datetime(date).timestamp() if date else None
         version = "\n".join((digest, tag, date))
-        return Entry(url, version, self.body, path.stem + suffix, modified, {"url": self.url})
+        return SourceFile(url, version, self.body, path.stem + suffix, modified, {"url": self.url})
 
     def links(self) -> Iterator[tuple[str, bool]]:
         """Yield the addresses of a sitemap or of Markdown. True marks another sitemap."""
@@ -164,7 +164,7 @@ class _Site:
                 return
         raise ReadError("no addresses in sitemap.xml and llms.txt")
 
-    def get(self, url: str, version: str = "") -> _Page:
+    def get(self, url: str, version: str = "") -> _SitePage:
         """Return a page, or the status 304 if it has not changed since a version. Raises ReadError outside of the host."""
         _, tag, date = f"{version}\n\n".split("\n")[:3]
         headers = {"User-Agent": AGENT, "If-None-Match": tag, "If-Modified-Since": date}
@@ -180,7 +180,7 @@ class _Site:
             url = urldefrag(urljoin(url, page.headers.get("Location", "")))[0]
         raise ReadError("redirects without end")
 
-    def _request(self, url: str, headers: Mapping[str, str]) -> _Page:
+    def _request(self, url: str, headers: Mapping[str, str]) -> _SitePage:
         time.sleep(max(0.0, self._next - time.monotonic()))
         self._next = time.monotonic() + self._pause
         parts = urlsplit(url)
@@ -201,4 +201,4 @@ class _Site:
                     raise ReadError(f"larger than {PAGE_BYTES:,} bytes, or slower than {ANSWER_SECONDS:.0f} s")
             if answer.length:
                 raise IncompleteRead(body, answer.length)
-            return _Page(url, answer.status, answer.headers, body)
+            return _SitePage(url, answer.status, answer.headers, body)

@@ -66,7 +66,14 @@ def mcp_endpoint(service: Service) -> tuple[list[BaseRoute], AbstractAsyncContex
         max_request_body_size=262_144,
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
-    return application.routes, server.session_manager.run()
+    routes = application.routes
+    if (issuer := config.issuer) is not None:
+        from mcp.server.auth.routes import create_protected_resource_routes
+        from pydantic import AnyHttpUrl
+
+        place, scopes = AnyHttpUrl(config.url + PATH), [one.value for one in issuer.grants if one.claim == "scope"]
+        routes += create_protected_resource_routes(place, [AnyHttpUrl(issuer.url)], scopes, "mergewise")
+    return routes, server.session_manager.run()
 
 
 @dataclass(frozen=True, slots=True)

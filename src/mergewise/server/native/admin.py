@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 import mergewise as mw
 from mergewise.errors import UsageError
@@ -22,7 +22,7 @@ from mergewise.server.native.pages import Cursor, Limit, page_behind
 from mergewise.server.native.requests import ModelForm, Name, SessionForm, TokenForm
 from mergewise.server.native.responses import NEW_TOKEN, SESSION, TOKEN, TRIAL, page_of
 from mergewise.server.problems import HTTPProblem, existing, invalid, unknown
-from mergewise.server.records import JsonDict
+from mergewise.server.records import JsonDict, Token
 from mergewise.server.routing import ADMIN, OPEN, READ, InService, ScopedRoute, WholeService
 from mergewise.server.scoped import Service
 
@@ -30,6 +30,9 @@ router = APIRouter(prefix="/api/v1", tags=["administration"], route_class=Scoped
 
 SESSION_SECONDS = 30 * 86_400.0
 TRY_SECONDS = 20.0
+SIGN_IN_SECONDS = 600
+"""Time that a user may spend at the issuer."""
+_BEGUN = "mergewise_sign_in"
 
 
 @router.post("/session", response_model=SESSION, **OPEN)
@@ -41,16 +44,43 @@ def open_session(form: SessionForm, request: Request, response: Response, servic
     token = service.state.tokens.authenticate(form.token)
     if token is None:
         raise HTTPProblem(401, "unauthorized", "invalid token", "ask an admin for a token")
+    return {"secret": _open_session(token, request, response, service)}
+
+
+def _open_session(token: Token, request: Request, response: Response, service: Service) -> str:
+    """Set the page's cookie, and return its secret."""
     cookie, secret = service.state.tokens.open_session(token, SESSION_SECONDS)
-    response.set_cookie(
-        cookie_name(request.headers),
-        cookie,
-        max_age=int(SESSION_SECONDS),
-        httponly=True,
-        samesite="strict",
-        secure=service.config.url.startswith("https:"),
-    )
-    return {"secret": secret}
+    is_secure, name = service.config.url.startswith("https:"), cookie_name(request.headers)
+    response.set_cookie(name, cookie, int(SESSION_SECONDS), httponly=True, samesite="strict", secure=is_secure)
+    return secret
+
+
+@router.get("/sign-in", status_code=302, response_class=Response, **OPEN)
+def sign_in(
+    request: Request,
+    service: WholeService,
+    code: Annotated[str, Query(max_length=8000)] = "",
+    state: Annotated[str, Query(max_length=100)] = "",
+) -> Response:
+    """Lead a user of the page to the issuer, or open a session for a user who comes back with a code and a state.
+
+    The page takes the session's secret from its address.
+    """
+    issuer, response = request.scope.get("mergewise.issuer"), Response(status_code=302)
+    if issuer is None or not issuer.config.client_id:
+        raise unknown("issuer", "set issuer.client_id in serve.toml")
+    back = f"{service.config.url}{request.url.path}"
+    if state:
+        token = issuer.end(back, request.cookies.get(_BEGUN, ""), code, state)
+        service.state.tokens.keep_user(token)
+        response.headers["Location"] = f"/#s={_open_session(token, request, response, service)}"
+        response.delete_cookie(_BEGUN)
+        return response
+    response.headers["Location"], secret = issuer.begin(back)
+    # lax, because the issuer leads back from another site
+    is_secure = service.config.url.startswith("https:")
+    response.set_cookie(_BEGUN, secret, SIGN_IN_SECONDS, httponly=True, samesite="lax", secure=is_secure)
+    return response
 
 
 @router.delete("/session", status_code=204, **READ)

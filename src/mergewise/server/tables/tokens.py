@@ -9,12 +9,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
 from secrets import token_hex, token_urlsafe
-from typing import cast
 
-from mergewise.errors import UsageError
-from mergewise.extend import check_filter, choice
 from mergewise.server.database import Database, Row
-from mergewise.server.records import SCOPES, Json, Scope, Token
+from mergewise.server.records import Json, Scope, Token, checked_scopes
 from mergewise.server.tables.rows import columns, insert, record_of, records_of
 
 _TOKEN = re.compile(r"mw_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
@@ -41,19 +38,18 @@ class TokenTable:
         Raises:
             UsageError: for unknown scopes or an invalid filter, and for a filter with other scopes than "read".
         """
-        own = frozenset(cast(Scope, choice("scope", scope, SCOPES)) for scope in scopes)
-        if filter is not None:
-            check_filter(filter)
-            if own - {"read"}:
-                raise UsageError("a token with a filter only reads", 'give it the scope "read" alone, or no filter')
-        if not own:
-            raise UsageError("missing scope of the token", f"one of: {', '.join(SCOPES)}")
+        own = checked_scopes(scopes, filter)
         among = None if collections is None else frozenset(collections)
         token = Token(token_hex(6), own, among, title, filter, expires, rate, time.time())
         secret = token_urlsafe(32)
         with self.database.change() as rows:
             insert(rows, "tokens", {**columns(token), "secret_sha256": digest(secret)})
         return token, f"mw_{token.id}_{secret}"
+
+    def keep_user(self, token: Token) -> None:
+        """Keep the token of an issuer's user, with the rights of its last sign-in. Nobody has its secret."""
+        with self.database.change() as rows:
+            insert(rows, "tokens", {**columns(token), "secret_sha256": digest(token_urlsafe(32))}, replacing="id")
 
     def all(self) -> list[Token]:
         return records_of(Token, self.database.rows("SELECT * FROM tokens ORDER BY created, id"))

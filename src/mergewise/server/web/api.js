@@ -25,6 +25,8 @@ export class Problem extends Error {
 
 /** The state of the connection. "away": the server does not answer, and the page polls it. */
 export const connection = new Store(/** @type {"here" | "away"} */ ("here"));
+/** The address where users sign in at an issuer, or "". */
+export const issuer = new Store("");
 /** True if the user is signed in. null: not known yet. */
 export const session = new Store(/** @type {boolean | null} */ (null));
 /** The time until which requests wait because the server is busy, in ms since 1970. 0: no request waits. */
@@ -98,7 +100,10 @@ async function ask(path, options) {
     connection.set("here");
     if (response.ok) return response;
     const problem = await problemOf(response);
-    if (response.status === 401) session.set(false);
+    if (response.status === 401) {
+      issuer.set(/sign_in="([^"]*)"/.exec(response.headers.get("WWW-Authenticate") ?? "")?.[1] ?? "");
+      session.set(false);
+    }
     if (!isRetryable(problem) || turn >= MOST_RETRIES) throw problem;
     await pause(problem.retryAfter * 1000, problem, signal);
   }
@@ -230,8 +235,8 @@ function secretHeader() {
   return secret ? { "X-Mergewise": secret } : {};
 }
 
-/** @param {string} secret */
-function keepSecret(secret) {
+/** Keep the secret of a session. @param {string} secret */
+export function keepSecret(secret) {
   browserSettings.write("session", (held = secret));
   session.set(!!secret);
 }

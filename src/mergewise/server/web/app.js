@@ -1,7 +1,7 @@
 // The frame of the page: login, choice of the collection, navigation, and the state of the connection.
 
 import { html, render, useEffect, useErrorBoundary, useRef, useState } from "./vendor/preact.js";
-import { all, connection, request, session, signIn, within } from "./api.js";
+import { all, connection, issuer, keepSecret, request, session, signIn, within } from "./api.js";
 import { AskView } from "./ask.js";
 import { CompareView } from "./compare.js";
 import { DocumentsView } from "./documents.js";
@@ -49,11 +49,11 @@ function decodePart(part) {
   }
 }
 
-/** Return the token in the URL, and remove it from the URL. */
-function takeTokenFromUrl() {
-  const token = new URLSearchParams(location.hash.replace(/^#/, "")).get("t");
-  if (token) history.replaceState(null, "", location.pathname + location.search);
-  return token;
+/** Return the token `t` or the session's secret `s` in the URL, and remove it from the URL. @param {"t" | "s"} name */
+function takeFromUrl(name) {
+  const value = new URLSearchParams(location.hash.replace(/^#/, "")).get(name);
+  if (value) history.replaceState(null, "", location.pathname + location.search);
+  return value;
 }
 
 function App() {
@@ -62,8 +62,10 @@ function App() {
   const [error, setError] = useState(/** @type {any} */ (null));
   useEffect(() => {
     const arrive = async () => {
-      const token = takeTokenFromUrl();
+      const token = takeFromUrl("t");
+      const secret = takeFromUrl("s");
       setError(null);
+      if (secret) keepSecret(secret);
       if (token) await signIn(token).catch((problem) => { session.set(false); setError(problem); });
       else if (session.value === null) await request("collections?limit=1").then(() => session.set(true), (problem) => problem.status === 401 || setError(problem));
       setRoute(routeOf(location.hash));
@@ -211,6 +213,7 @@ function SignIn({ error }) {
   const [token, setToken] = useState("");
   const [own, setProblem] = useState(/** @type {any} */ (null));
   const problem = own ?? error;
+  const address = useStore(issuer);
   const [isBusy, setBusy] = useState(false);
   const send = async (/** @type {Event} */ event) => {
     event.preventDefault();
@@ -222,6 +225,7 @@ function SignIn({ error }) {
   return html`
     <div class="start signin">
       <h1 tabindex="-1">Welcome</h1>
+      ${address ? html`<p><a class="primary" href=${address}>Sign in with your account</a></p>` : null}
       <p>This server requires a token. It printed a token at its first start, and at every start the file that holds it.</p>
       <form onSubmit=${send}>
         <label for="token">Token</label>
