@@ -30,6 +30,7 @@ class Issuer:
         self.requests: list[str] = []
         self.codes: dict[str, dict[str, str]] = {}
         self.nonce: str | None = None
+        self.signing = "one"
 
     def token(self, key: str = "one", *, signed_by: Any = None, algorithm: str = "", **claims: Any) -> str:
         """Return a token with these claims instead of the usual ones. A claim of None is left out."""
@@ -87,7 +88,11 @@ class Issuer:
                 if b64decode(login.removeprefix("Basic ")).decode() != f"page:{SECRET}":
                     return 401, {}, {"error": "invalid_client"}
                 claims = {"aud": "page", "nonce": self.nonce or begun["nonce"], **self.user}
-                return 200, {}, {"id_token": self.token(**claims), "access_token": "x", "token_type": "Bearer"}
+                return (
+                    200,
+                    {},
+                    {"id_token": self.token(self.signing, **claims), "access_token": "x", "token_type": "Bearer"},
+                )
         return 404, {}, {}
 
 

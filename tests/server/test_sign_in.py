@@ -205,6 +205,15 @@ def test_a_user_signs_in_on_the_page(issuer: Issuer, live: LiveServer) -> None:
     assert client.get(SHIPS, headers=heads).status_code == 401
 
 
+def test_a_sign_in_after_a_rotation(issuer: Issuer, live: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sign_in, "AGAIN_SECONDS", 0.0)
+    issuer.user |= {"scope": "docs.read", "kind": "Ann"}
+    assert signed_in(live, issuer)[2].status_code == 302
+    issuer.keys = {"one": issuer.keys["one"], "two": ec.generate_private_key(ec.SECP256R1())}
+    monkeypatch.setattr(issuer, "signing", "two")
+    assert signed_in(live, issuer)[2].headers["Location"].startswith("/#s=")
+
+
 def test_a_forged_sign_in_is_refused(issuer: Issuer, live: LiveServer) -> None:
     issuer.user |= {"scope": "docs.read", "kind": "Ann"}
     # the answer to another browser, or with another state
@@ -217,6 +226,7 @@ def test_a_forged_sign_in_is_refused(issuer: Issuer, live: LiveServer) -> None:
     assert other.get(back).status_code == 401
     assert client.get(back.replace("state=", "state=x")).status_code == 401
     assert client.get(back).status_code == 302
+    assert client.get("/api/v1/sign-in?state=ä&code=x").status_code == 401
     # another nonce, an identity token of another key, and a user without rights
     issuer.nonce = "replayed"
     assert signed_in(live, issuer)[2].status_code == 401

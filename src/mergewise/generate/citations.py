@@ -202,7 +202,7 @@ class Locator:
         kind = None if self._context is None else self._context.kind_of(span)
         commit = None if document is None else document.metadata.get("commit")
         at = commit if isinstance(commit, str) else None
-        return Citation(number, text, span, title, path, self._page(span), self._line(span), kind, at)
+        return Citation(number, text, span, title, path, self._page(span), self._line(span), kind, commit=at)
 
     def location(self, span: Span) -> Location:
         document = self._document(span.doc_id)

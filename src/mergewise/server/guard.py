@@ -42,6 +42,7 @@ from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from mergewise.extend import in_thread
 from mergewise.server.configuration import IdentityConfig, ServeLimits, ServerConfig, filter_of
 from mergewise.server.metrics import Metrics
 from mergewise.server.problems import HTTPProblem, log_failure, problem_of, problem_response
@@ -107,7 +108,8 @@ class SecurityMiddleware:
         try:
             if self._issuer is not None:
                 scope["mergewise.issuer"] = self._issuer
-                await self._issuer.update(_bearer(Headers(scope=scope)))
+                if self._issuer.lacks_key(_bearer(Headers(scope=scope))):
+                    await in_thread(self._issuer.update)
             exchange.limit_body(*self._check(scope, Headers(scope=scope)))
             await self._app(scope, exchange.receive, exchange.send)
         except HTTPProblem as problem:

@@ -15,7 +15,6 @@ from base64 import urlsafe_b64encode
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
-from hmac import compare_digest
 from secrets import token_urlsafe
 from threading import Lock
 from typing import Any
@@ -24,7 +23,6 @@ from urllib.parse import urlencode
 import httpx2
 import jwt
 
-from mergewise.extend import in_thread
 from mergewise.server.configuration import IssuerConfig, filter_of
 from mergewise.server.logs import log
 from mergewise.server.problems import HTTPProblem
@@ -54,22 +52,21 @@ class Issuer:
     def places(self) -> Json:
         """Return the issuer's description of itself. Raises HTTPProblem 503 if it does not answer."""
         if not self._places:
-            self._fetch()
+            self.update()
         if not self._places:
             raise HTTPProblem(503, "issuer", "the issuer does not answer", "try again", retry_after=AGAIN_SECONDS)
         return self._places
 
-    async def update(self, encoded: str) -> None:
-        """Fetch the issuer's keys for a token with an unknown key, or if they are old."""
+    def lacks_key(self, encoded: str) -> bool:
+        """Check if `update` should be called before a token is read: its key is unknown, or the keys are old."""
         try:
             key = str(jwt.get_unverified_header(encoded).get("kid", ""))
         except jwt.InvalidTokenError:
-            return
-        age = time.monotonic() - self._fetched
-        if age > KEYS_SECONDS or (key not in self._keys and age >= AGAIN_SECONDS):
-            await in_thread(self._fetch)
+            return False
+        return key not in self._keys or time.monotonic() - self._fetched > KEYS_SECONDS
 
-    def _fetch(self) -> None:
+    def update(self) -> None:
+        """Fetch the issuer's keys, unless this was done some seconds ago. Unknown keys cannot make a server ask more often."""
         with self._lock:
             if time.monotonic() - self._fetched < AGAIN_SECONDS:
                 return
@@ -140,20 +137,22 @@ class Issuer:
 
     def end(self, back: str, secret: str, code: str, state: str) -> Token:
         """Return the token of the user who has signed in. Raises HTTPProblem 401 for any other answer."""
-        if secret and compare_digest(_derived(secret, "state"), state):
+        if secret and state == _derived(secret, "state"):
+            client, key = str(self.config.client_id), self.config.key()
             form = {
                 "grant_type": "authorization_code",
                 "code": code,
                 "redirect_uri": back,
-                "client_id": self.config.client_id,
+                "client_id": client,
                 "code_verifier": _derived(secret, "verifier"),
             }
             with suppress(httpx2.HTTPError, ValueError, KeyError, TypeError):
-                key = self.config.key()
-                login = None if key is None else (str(self.config.client_id), key)
+                login = None if key is None else (client, key)
                 encoded = _json(httpx2.post(self.places()["token_endpoint"], data=form, auth=login))["id_token"]
-                claims = self.claims(encoded, str(self.config.client_id))
-                if claims is not None and compare_digest(str(claims.get("nonce")), _derived(secret, "nonce")):
+                if self.lacks_key(encoded):
+                    self.update()
+                claims = self.claims(encoded, client)
+                if claims is not None and claims.get("nonce") == _derived(secret, "nonce"):
                     return replace(self.token_of(claims), expires=time.time() + SESSION_SECONDS)
         raise HTTPProblem(401, "unauthorized", "the sign-in failed", "sign in again")
 
