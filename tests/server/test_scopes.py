@@ -48,7 +48,7 @@ def status(server: LiveServer, token: str | None, method: str, path: str, collec
 def test_every_operation_declares_its_scope(operations: list[tuple[str, str, str]]) -> None:
     assert {scope for _, _, scope in operations} == {"none", *SCOPES}
     opened = {(method, path) for method, path, scope in operations if scope == "none"}
-    assert opened == {("get", "/livez"), ("get", "/readyz"), ("post", "/api/v1/session")}
+    assert opened == {("get", "/livez"), ("get", "/readyz"), ("post", "/api/v1/session"), ("get", "/api/v1/sign-in")}
     for method, path, scope in operations:
         # conversations and ratings belong to the token
         is_own = "/conversations/" in path or path.endswith("/feedback")

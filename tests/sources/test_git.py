@@ -135,6 +135,28 @@ def test_two_repositories_and_a_folder_with_the_same_names(repository: Path, ind
     assert index.sync(*addresses).unchanged == 6
 
 
+def test_variables_of_git_do_not_lead_elsewhere(
+    repository: Path, index: mw.Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hook of a repository has such variables."""
+    git(repository, "config", "uploadpack.allowFilter", "false")
+    other = tmp_path / "other"
+    other.mkdir()
+    git(other, "init", "--quiet")
+    before = sorted(path.name for path in (other / ".git").rglob("*"))
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+    monkeypatch.setenv("GIT_ALLOW_PROTOCOL", "none")
+    assert index.add(f"git+file://{repository}").added == 3
+    assert sorted(path.name for path in (other / ".git").rglob("*")) == before
+
+
+def test_newer_readers_read_again(repository: Path, index: mw.Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = f"git+file://{repository}"
+    index.add(address)
+    monkeypatch.setattr("mergewise.defaults.READERS_VERSION", 100)
+    assert index.add(address).unchanged == 3 and index.add(address, reread=True).replaced == 3
+
+
 def test_refusals(repository: Path, index: mw.Index, monkeypatch: pytest.MonkeyPatch) -> None:
     with repositories(repository.parent) as served:
         for address, reason in (

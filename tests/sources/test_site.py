@@ -129,9 +129,11 @@ def test_an_llms_txt_and_its_kinds_of_pages(pages: Pages, served: Counted, index
 
 
 def test_lists_of_robots_and_patterns(pages: Pages, served: Counted, index: mw.Index) -> None:
-    rules = f"Sitemap: {served.base}/maps/one.xml\n"
+    rules = f"Sitemap: https://elsewhere.example.org/s.xml\nSitemap: {served.base}/maps/one.xml\n"
     pages["/robots.txt"] = Answer(rules.encode(), kind="text/plain")
-    pages["/maps/one.xml"] = sitemap(served.base, "/a.html", "/b/c", "/", "/d.php")
+    # a list of addresses with another scheme, and one that leads elsewhere
+    safe = served.base.replace("http:", "https:")
+    pages["/maps/one.xml"] = sitemap(safe, "/a.html", "/b/c", "/", "/d.php#part", "https://elsewhere.example.org/")
     for name in ("/a.html", "/b/c", "/", "/d.php"):
         pages[name] = page(name)
     report = index.add(served.base, exclude=["b/"])

@@ -106,7 +106,7 @@ class _SitePage(NamedTuple):
             text = body.decode("utf-8", "replace")
             found = [(link, False) for link in re.findall(r"(?:\]\(\s*<?|^(?=https?:))([^)>\s]+)", text, re.MULTILINE)]
         for link, is_list in found:
-            yield urldefrag(urljoin(self.url, link))[0], is_list
+            yield urljoin(self.url, link), is_list
 
 
 class _Connection(HTTPConnection):
@@ -140,7 +140,8 @@ class _Site:
         """Yield the listed addresses, each once. Raises ReadError for an unreadable list, and without addresses."""
         is_list = self._address.endswith((".xml", ".txt", ".gz"))
         below = urljoin(self._address, "/") if is_list else f"{self._address}/"
-        guesses = [self._robots.site_maps() or [], [f"{below}sitemap.xml"], [f"{below}llms.txt"]]
+        own = [one for one in self._robots.site_maps() or () if urlsplit(one).netloc == self._host.netloc]
+        guesses = [own, [f"{below}sitemap.xml"], [f"{below}llms.txt"]]
         seen: set[str] = set()
         for lists in [[self._address]] if is_list else guesses:
             # a list of lists grows while it is read
@@ -150,8 +151,10 @@ class _Site:
                 if not is_list and (page.status in _GONE or page.headers.get_content_type() == "text/html"):
                     continue
                 page.check()
-                for url, is_another in page.links():
-                    if url in seen or url in lists:
+                for link, is_another in page.links():
+                    parts = urlsplit(link)
+                    url = parts._replace(scheme=self._host.scheme, fragment="").geturl()
+                    if parts.netloc != self._host.netloc or url in seen or url in lists:
                         continue
                     seen.add(url)
                     if len(seen) > PAGES:
