@@ -300,19 +300,21 @@ class Index:
         search = FolderSearch(choice_of_files, (self.store.directory,), options.follow_links)
         metadata, limits = self._storable(options.metadata), options.limits
         executors = executors_of(options.workers, options.ray, options.gpus_per_worker)
+        work = IndexingProgress(options.progress, options.cancel)
         with reader_within(limits) as reader, ExitStack() as stack:
 
             def fetch(address: str, template: Input) -> Iterator[Input]:
                 from mergewise.sources import fetch
 
                 copies = Path(stack.enter_context(TemporaryDirectory(prefix="mergewise-sources-")))
-                return fetch(address, search, self.store.reader(), copies, template)
+                for given in fetch(address, search, self.store.reader(), copies, template):
+                    work.look_at(given.name)
+                    yield given
 
             pages, again = limits.ocr_pages if limits else 0, options.reread
             inputs = inputs_of(
                 sources, self._root, search, reader, metadata, ocr_pages=pages, reread=again, fetch=fetch
             )
-            work = IndexingProgress(options.progress, options.cancel)
             if folders is None:
                 planned = plan(inputs, self.store.reader(), work.look_at)
                 lost = (

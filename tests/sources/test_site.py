@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import mergewise as mw
+from mergewise.errors import Cancelled
 from mergewise.sources import site as module
 from tests.sources.serving import Answer, Counted, site
 
@@ -193,6 +194,17 @@ def test_the_pause_of_robots_is_kept(
     pages |= {"/a": page("a"), "/b": page("b")}
     assert index.add(served.base).added == 2
     assert sum(2.5 < seconds <= 3 for seconds in slept) == 2
+
+
+def test_progress_and_cancelling(pages: Pages, served: Counted, index: mw.Index) -> None:
+    names = [f"/{number}" for number in range(20)]
+    pages |= {name: page(name) for name in names} | {"/sitemap.xml": sitemap(served.base, *names)}
+    told: list[str] = []
+    with pytest.raises(Cancelled):
+        index.add(
+            served.base, progress=lambda done, total, name: told.append(name), cancel=lambda: len(served.paths) > 8
+        )
+    assert len(served.paths) < 12 and told[0].endswith("//" + served.base + "/0") and len(index) == 0
 
 
 def test_no_list_and_no_server(served: Counted, index: mw.Index) -> None:

@@ -246,13 +246,16 @@ class FolderSearch:
     failed: list[Failure] = field(default_factory=list)
 
     def takes(self, name: str) -> bool:
-        """Tell whether a file of a source is read, by its path there. Count the others, but not hidden ones."""
+        """Tell whether a file of a source is read, by its path there. Hidden files are not, as in folders."""
         path = Path(name)
-        if any(part.startswith(".") for part in path.parts):
-            return False
-        if not self.choice.takes(path, Path()):
+        return not any(part.startswith(".") for part in path.parts) and self._is_wanted(path, Path(), is_folder=False)
+
+    def _is_wanted(self, path: Path, folder: Path, *, is_folder: bool) -> bool:
+        """Tell whether a file is read, or a folder searched. Count those that are not."""
+        suffix = path.suffix.lower()
+        if not self.choice.takes(path, folder, is_folder=is_folder):
             self.excluded += 1
-        elif (suffix := path.suffix.lower()) in walked_suffixes() | self.choice.suffixes:
+        elif is_folder or suffix in walked_suffixes() | self.choice.suffixes:
             return True
         else:
             self.left_out[suffix] += 1
@@ -266,12 +269,10 @@ class FolderSearch:
             path = waiting.pop()
             # `Path.is_dir` raises for a path that is too long for the system
             is_folder = path is folder or os.path.isdir(path)  # noqa: PTH112
-            if path is not folder and not self.choice.takes(path, folder, is_folder=is_folder):
-                self.excluded += 1
-            elif not is_folder and (suffix := path.suffix.lower()) not in walked_suffixes() | self.choice.suffixes:
-                self.left_out[suffix] += 1
+            if path is not folder and not self._is_wanted(path, folder, is_folder=is_folder):
+                continue
             # a file may be listed twice, and a symbolic link may lead back up
-            elif _is_new(path, seen) and (not self._leads_out(path, folder) or self.follow_links):
+            if _is_new(path, seen) and (not self._leads_out(path, folder) or self.follow_links):
                 try:
                     entries = sorted(path.iterdir()) if is_folder else None
                 except OSError:

@@ -110,13 +110,13 @@ class _SitePage(NamedTuple):
 
 
 class _Connection(HTTPConnection):
-    """A connection to an address that `addresses_of` allows. With `safe`, it uses TLS."""
+    """A connection to an address that `addresses_of` allows. With `is_safe`, it uses TLS."""
 
-    safe = False
+    is_safe = False
 
     def connect(self) -> None:
         self.sock = create_connection((addresses_of(self.host, self.port)[0], self.port), self.timeout)
-        if self.safe:
+        if self.is_safe:
             self.sock = create_default_context().wrap_socket(self.sock, server_hostname=self.host)
 
 
@@ -187,21 +187,19 @@ class _Site:
         time.sleep(max(0.0, self._next - time.monotonic()))
         self._next = time.monotonic() + self._pause
         parts = urlsplit(url)
-        with closing(
-            _Connection(
-                parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80), timeout=WAIT_SECONDS
-            )
-        ) as connection:
-            connection.safe = parts.scheme == "https"
+        is_safe = parts.scheme == "https"
+        port = parts.port or (443 if is_safe else 80)
+        with closing(_Connection(parts.hostname or "", port, timeout=WAIT_SECONDS)) as connection:
+            connection.is_safe = is_safe
             target = parts._replace(scheme="", netloc="", path=parts.path or "/").geturl()
             connection.request("GET", quote(target, safe="/?%:@!$&'()*+,;=~"), headers=dict(headers))
             answer = connection.getresponse()
-            until, body = time.monotonic() + ANSWER_SECONDS, b""
+            until, body = time.monotonic() + ANSWER_SECONDS, bytearray()
             while part := answer.read1(65_536):
                 body += part
                 self.left -= len(part)
                 if len(body) > PAGE_BYTES or time.monotonic() > until:
                     raise ReadError(f"larger than {PAGE_BYTES:,} bytes, or slower than {ANSWER_SECONDS:.0f} s")
             if answer.length:
-                raise IncompleteRead(body, answer.length)
-            return _SitePage(url, answer.status, answer.headers, body)
+                raise IncompleteRead(bytes(body), answer.length)
+            return _SitePage(url, answer.status, answer.headers, bytes(body))
