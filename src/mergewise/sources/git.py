@@ -33,8 +33,9 @@ def entries(address: str, known: Mapping[str, str], takes: Callable[[str], bool]
         port = parts.port or (443 if parts.scheme == "https" else 80)
         options.append(f"http.curloptResolve={parts.hostname}:{port}:{','.join(addresses_of(parts.hostname, port))}")
     # variables such as GIT_DIR name other repositories, and GIT_ALLOW_PROTOCOL other protocols
-    names = [name for name in os.environ if not name.startswith("GIT_") or name.startswith(("GIT_CONFIG_", "GIT_SSL_"))]
-    environment = {name: os.environ[name] for name in names} | {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    kept = ("GIT_CONFIG_", "GIT_SSL_")
+    environment = {name: value for name, value in os.environ.items() if name.startswith(kept) or name[:4] != "GIT_"}
+    environment |= {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     with TemporaryDirectory(prefix="mergewise-git-") as folder, TemporaryFile() as wanted, TemporaryFile() as contents:
 
         def git(*arguments: str, stdin: IO[bytes] | int = subprocess.DEVNULL, stdout: IO[bytes] | int = -1) -> Any:
