@@ -150,6 +150,16 @@ def test_variables_of_git_do_not_lead_elsewhere(
     assert sorted(path.name for path in (other / ".git").rglob("*")) == before
 
 
+def test_a_huge_file_fails_alone(repository: Path, index: mw.Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    (repository / "docs" / "huge.md").write_text("Huge. " * 100)
+    git(repository, "add", ".")
+    git(repository, "commit", "--quiet", "-m", "huge")
+    for module in ("mergewise.sources.git", "mergewise.readers"):
+        monkeypatch.setattr(f"{module}.MAX_BYTES", 300)
+    report = index.add(f"git+file://{repository}")
+    assert report.added == 3 and [one.source.rpartition("//")[2] for one in report.failed] == ["docs/huge.md"]
+
+
 def test_newer_readers_read_again(repository: Path, index: mw.Index, monkeypatch: pytest.MonkeyPatch) -> None:
     address = f"git+file://{repository}"
     index.add(address)

@@ -196,6 +196,14 @@ def test_the_pause_of_robots_is_kept(
     assert sum(2.5 < seconds <= 3 for seconds in slept) == 2
 
 
+def test_a_broken_list_fails_the_site_alone(pages: Pages, served: Counted, index: mw.Index) -> None:
+    pages["/robots.txt"] = Answer(f"Sitemap: {served.base}/s.xml.gz\n".encode(), kind="text/plain")
+    for body in (gzip.compress(b"<urlset>" + b"x" * 1000)[:-20], b"<urlset><url>", b"\x1f\x8bno gzip"):
+        pages["/s.xml.gz"] = Answer(body, kind="application/gzip")
+        report = index.add(served.base, mw.Document("own", "A text."))
+        assert [one.source for one in report.failed] == [served.base] and len(index) == 1
+
+
 def test_progress_and_cancelling(pages: Pages, served: Counted, index: mw.Index) -> None:
     names = [f"/{number}" for number in range(20)]
     pages |= {name: page(name) for name in names} | {"/sitemap.xml": sitemap(served.base, *names)}

@@ -15,10 +15,8 @@ import secrets
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from http.client import HTTPException
 from ipaddress import ip_address, ip_network
 from pathlib import Path, PurePosixPath
-from subprocess import SubprocessError
 from typing import NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
@@ -63,13 +61,10 @@ def fetch(address: str, search: FolderSearch, reader: StoreReader, folder: Path,
     `search` selects files, and notes those found and the failures. A source that fails is such a failure.
     """
     below = address + BETWEEN
-    standing = [
-        (one.origin.source.removeprefix(below), one.digest)
-        for one in reader.known_documents(below=[below])
-        if one.origin
-    ]
-    contents = [(doc_id, digest, split_digest(digest)[0]) for doc_id, digest in standing]
-    known = {doc_id: content for doc_id, digest, content in contents if template.is_same(digest, content)}
+    indexed = ((one.origin, one.digest) for one in reader.known_documents(below=[below]))
+    digests = {origin.source.removeprefix(below): digest for origin, digest in indexed if origin is not None}
+    versions = {doc_id: split_digest(digest)[0] for doc_id, digest in digests.items()}
+    known = {doc_id: version for doc_id, version in versions.items() if template.is_same(digests[doc_id], version)}
     found: set[str] = set()
     try:
         if "@" in urlsplit(address).netloc:
@@ -88,10 +83,11 @@ def fetch(address: str, search: FolderSearch, reader: StoreReader, folder: Path,
             label = entry.label or PurePosixPath(entry.id).name
             file = File(path, id=entry.id, name=label, metadata={**(entry.metadata or {}), "source": address})
             yield replace(template, name=below + entry.id, source=file, version=entry.version)
-        if standing and not found:
+        if digests and not found:
             raise ReadError("no files: nothing was removed")
         search.sources[address] = found
-    except (MergewiseError, OSError, HTTPException, SubprocessError, ValueError) as error:
+    except Exception as error:
+        # answers of others make parsers raise anything; such a source must not stop the others
         reason = error.message if isinstance(error, MergewiseError) else f"{type(error).__name__}: {error}"
         search.failed.append(Failure(address, reason))
 

@@ -15,6 +15,7 @@ from typing import IO, Any
 from urllib.parse import urlsplit
 
 from mergewise.errors import ReadError
+from mergewise.readers import MAX_BYTES
 from mergewise.sources import SourceFile, addresses_of
 from mergewise.types import Failure
 
@@ -67,6 +68,8 @@ def entries(address: str, known: Mapping[str, str], takes: Callable[[str], bool]
             content = None
             if known.get(name) != blob:
                 # a line with name, type and size, the content, and a line break
-                content = contents.read(int(contents.readline().split()[2]))
-                contents.seek(1, os.SEEK_CUR)
+                size = int(contents.readline().split()[2])
+                # one byte more than a reader takes is enough to be refused
+                content = contents.read(min(size, MAX_BYTES + 1))
+                contents.seek(size - len(content) + 1, os.SEEK_CUR)
             yield SourceFile(name, blob, content, modified=float(seconds), metadata={"commit": commit})
