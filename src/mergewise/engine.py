@@ -317,12 +317,8 @@ class Index:
             )
             if folders is None:
                 planned = plan(inputs, self.store.reader(), work.look_at)
-                lost = (
-                    lost_files(search, inputs, self.store.reader(), self._root)
-                    if search.folders or search.sources
-                    else ()
-                )
-                planned = replace(planned, lost=lost)
+                lost = lost_files(search, inputs, self.store.reader(), self._root) if search.folders else ()
+                planned = replace(planned, lost=(*lost, *(one.id for one in search.lost)))
             else:
                 planned = plan_sync(folders, inputs, self.store.reader(), self._root, work.look_at, search)
             planned = replace(planned, failed=(*planned.failed, *search.failed))

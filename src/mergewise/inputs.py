@@ -64,7 +64,7 @@ class Input:
     @property
     def id(self) -> str:
         """Id of a new document, if no other has it."""
-        return self.source.id or self.name if self.version and isinstance(self.source, File) else self.name
+        return (self.source.id if isinstance(self.source, File) else None) or self.name
 
     @property
     def _path(self) -> Path:

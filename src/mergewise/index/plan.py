@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple, TypeVar
 
 from mergewise.errors import UsageError
-from mergewise.files import BETWEEN, Roots, is_address, source_name, source_path, sources_below
+from mergewise.files import Roots, is_address, source_name, source_path, sources_below
 from mergewise.inputs import Input, real_path, split_digest
 from mergewise.protocols import StoreReader
 from mergewise.readers import FolderSearch
@@ -174,29 +174,16 @@ def plan_sync(
     # a file that cannot be read stays as it was indexed
     found -= {source_path(task.given.name, root) for task in planned.tasks if not task.digest}
     moved = [one for path, one in misnamed if path in found]
-    return _detect_moves(planned, [*gone.values(), *moved, *_lost_entries(search, reader)])
+    return _detect_moves(planned, [*gone.values(), *moved, *search.lost])
 
 
 def lost_files(search: FolderSearch, inputs: Sequence[Input], reader: StoreReader, root: Roots) -> tuple[str, ...]:
-    """Return the ids of documents whose files have disappeared from the searched folders and sources.
-
-    `inputs` are the files found there.
-    """
+    """Return the ids of documents whose files have disappeared from the searched folders. `inputs` are the files found there."""
     known, _ = _known_files(reader, root, search.folders)
     found = {source_path(given.name, root) for given in inputs if given.is_file and not given.version}
     missing = ((path, folder) for folder in search.folders for path in within(folder, known) if path not in found)
     lost = dict.fromkeys(path for path, folder in missing if _is_gone(path, folder, search))
-    return (*(known[path].id for path in lost), *(one.id for one in _lost_entries(search, reader)))
-
-
-def _lost_entries(search: FolderSearch, reader: StoreReader) -> list[Known]:
-    """Return the documents of whole sources that have no such file now."""
-    return [
-        known
-        for address, names in search.sources.items()
-        for known in reader.known_documents(below=[address + BETWEEN])
-        if known.origin is not None and known.origin.source not in names
-    ]
+    return tuple(known[path].id for path in lost)
 
 
 def _known_files(

@@ -49,7 +49,7 @@ from mergewise.readers.source import reader_of
 from mergewise.readers.table import read_csv, read_tsv
 from mergewise.readers.xlsx import read_xlsx
 from mergewise.text.sections import short_name
-from mergewise.types import Document, Failure, OutwardLink
+from mergewise.types import Document, Failure, Known, OutwardLink
 
 __all__ = [
     "MAX_BYTES",
@@ -231,8 +231,8 @@ class FolderSearch:
 
     `choice` selects files. The folders `without` are skipped. `folders` are the searched folders. `left_out` counts, by suffix,
     files without a reader. `excluded` counts the files and folders that `choice` leaves out. `outward` are links that lead out
-    of the searched folder. They are followed only with `follow_links`. `sources` maps the addresses of whole sources to the names
-    of their files, and `failed` are the failures of sources.
+    of the searched folder. They are followed only with `follow_links`. `lost` are the documents of whole sources without such a
+    file now, and `failed` are the failures of sources.
     """
 
     choice: FileChoice = ALL_FILES
@@ -242,7 +242,7 @@ class FolderSearch:
     left_out: Counter[str] = field(default_factory=Counter)
     excluded: int = 0
     outward: list[OutwardLink] = field(default_factory=list)
-    sources: dict[str, set[str]] = field(default_factory=dict)
+    lost: list[Known] = field(default_factory=list)
     failed: list[Failure] = field(default_factory=list)
 
     def takes(self, name: str) -> bool:

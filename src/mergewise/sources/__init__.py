@@ -61,10 +61,10 @@ def fetch(address: str, search: FolderSearch, reader: StoreReader, folder: Path,
     `search` selects files, and notes those found and the failures. A source that fails is such a failure.
     """
     below = address + BETWEEN
-    indexed = ((one.origin, one.digest) for one in reader.known_documents(below=[below]))
-    digests = {origin.source.removeprefix(below): digest for origin, digest in indexed if origin is not None}
-    versions = {doc_id: split_digest(digest)[0] for doc_id, digest in digests.items()}
-    known = {doc_id: version for doc_id, version in versions.items() if template.is_same(digests[doc_id], version)}
+    indexed = {one.origin.source: one for one in reader.known_documents(below=[below]) if one.origin is not None}
+    versions = {name: split_digest(one.digest)[0] for name, one in indexed.items()}
+    same = {name: version for name, version in versions.items() if template.is_same(indexed[name].digest, version)}
+    known = {name.removeprefix(below): version for name, version in same.items()}
     found: set[str] = set()
     try:
         if "@" in urlsplit(address).netloc:
@@ -83,9 +83,9 @@ def fetch(address: str, search: FolderSearch, reader: StoreReader, folder: Path,
             label = entry.label or PurePosixPath(entry.id).name
             file = File(path, id=entry.id, name=label, metadata={**(entry.metadata or {}), "source": address})
             yield replace(template, name=below + entry.id, source=file, version=entry.version)
-        if digests and not found:
+        if indexed and not found:
             raise ReadError("no files: nothing was removed")
-        search.sources[address] = found
+        search.lost += [one for name, one in indexed.items() if name not in found]
     except Exception as error:
         # answers of others make parsers raise anything; such a source must not stop the others
         reason = error.message if isinstance(error, MergewiseError) else f"{type(error).__name__}: {error}"
