@@ -136,6 +136,21 @@ def embedder() -> None:
     save("embedder")
 
 
+def trace() -> None:
+    """Draw the spans of one question as bars, each below the span that holds it."""
+    rows = read("trace")
+    _, panel = plt.subplots(figsize=(7.5, 0.3 * len(rows) + 0.9))
+    for place, row in enumerate(rows):
+        start, end, depth = float(row["start_ms"]), float(row["end_ms"]), int(row["depth"])
+        panel.barh(place, end - start, left=start, color=f"C{depth}", height=0.6)
+        panel.text(
+            end + 3, place, f"{row['span'].removeprefix('mergewise.')}, {end - start:.0f} ms", va="center", fontsize=8
+        )
+    panel.set(xlabel="milliseconds", yticks=[], ylim=(len(rows) - 0.4, -0.6), xlim=(0, 1.3 * float(rows[0]["end_ms"])))
+    panel.grid(axis="y")
+    save("trace")
+
+
 def by_leaves(*names: str) -> dict[str, list[tuple[int, float]]]:
     """Return the points of quantities in the growth results: leaves and value."""
     rows = read("growth")
@@ -157,5 +172,5 @@ def save(name: str) -> None:
 if __name__ == "__main__":
     mpl.use("svg")
     with mpl.rc_context(STYLE):
-        for draw in (evidence, latency, indexing, growth, embedder):
+        for draw in (evidence, latency, indexing, growth, embedder, trace):
             draw()

@@ -17,7 +17,7 @@ SOURCE = Path(mergewise.__file__).parent
 LEVELS = [
     {"redaction", "lazy", "log"},
     {"errors"},
-    {"types", "defaults", "files", "plugins"},
+    {"types", "defaults", "files", "plugins", "tracing"},
     {"protocols", "jsonable", "ranges", "concurrency"},
     {"query"},
     {"text", "prompting", "readers", "models", "page"},

@@ -23,6 +23,7 @@ from mergewise.ranges import SECONDS, Ceilings, number, short_repr
 from mergewise.retrieve.hybrid import HybridReader, ReaderArguments, SearchSettings, absent_names
 from mergewise.store.filters import condition_text
 from mergewise.text.languages import ENGLISH, UNKNOWN, likely_language, neutral_lengths
+from mergewise.tracing import span, traced_texts
 from mergewise.types import Answer, Cause, Context, Location, ReplyOptions, Span, Step, Usage, Where
 
 # A token counter that does not know a script counts its bytes. The budget grows at most by this factor.
@@ -91,7 +92,7 @@ class PreparedAnswer:
         began = perf_counter()
         seconds = None if deadline is None else number("deadline", deadline, float, SECONDS)
         request = replace(self.request, show=show or self.request.show, reply=reply or self.request.reply)
-        with deadline_in(seconds):
+        with deadline_in(seconds), span("mergewise.answer", {"mergewise.mode": self.mode}):
             answer = replace(modes.answer(self.mode, request), question=self.question)
         cited, calls, took = len(answer.citations), answer.usage.calls, 1000 * (perf_counter() - began)
         log.info("answered by %s: %d citations, %d calls, %.0f ms", self.mode, cited, calls, took)
@@ -182,41 +183,43 @@ def _with_question(context: Context, question: str, spent: Usage, state: IndexSt
 
 def _assemble_context(question: str, query: Query, state: IndexState, reader: HybridReader) -> Context:
     began = perf_counter()
-    models = state.models
-    if state.ceilings is not None:
-        strategies.check_within(state.ceilings, query.strategy, query.parameters)
+    with span("mergewise.context", {"mergewise.strategy": query.strategy, **traced_texts(question=question)}) as note:
+        models = state.models
+        if state.ceilings is not None:
+            strategies.check_within(state.ceilings, query.strategy, query.parameters)
+            if query.merge_with is not None:
+                strategies.check_within(state.ceilings, query.merge_with)
+        budget, parameters = _most_tokens(question, query.budget, state, reader.languages(question)), query.parameters
+        if query.budget == "auto":
+            parameters = strategies.stopping(query.strategy, AUTO_PRICE, parameters)
+        room = budget if query.merge_with is None else strategies.room_for(query.merge_with, budget)
+
+        def assemble(question: str) -> Context:
+            return strategies.assemble(query.strategy, question, reader, room, models, parameters)
+
+        if query.rounds == 1:
+            context = assemble(question)
+        else:
+            from mergewise.rounds import in_rounds
+
+            context = in_rounds(question, query.rounds, assemble, models, state.store.document)
         if query.merge_with is not None:
-            strategies.check_within(state.ceilings, query.merge_with)
-    budget, parameters = _most_tokens(question, query.budget, state, reader.languages(question)), query.parameters
-    if query.budget == "auto":
-        parameters = strategies.stopping(query.strategy, AUTO_PRICE, parameters)
-    room = budget if query.merge_with is None else strategies.room_for(query.merge_with, budget)
-
-    def assemble(question: str) -> Context:
-        return strategies.assemble(query.strategy, question, reader, room, models, parameters)
-
-    if query.rounds == 1:
-        context = assemble(question)
-    else:
-        from mergewise.rounds import in_rounds
-
-        context = in_rounds(question, query.rounds, assemble, models, state.store.document)
-    if query.merge_with is not None:
-        context = strategies.merge_context(query.merge_with, context, budget, models)
-    if waiting := len(state.store.unembedded()):
-        reason = f"{waiting} leaves have no vectors yet: found only by words"
-        step = Step("vectors", reason, cause=Cause.MISSING)
-        context = replace(context, trace=(step, *context.trace))
-    held = [language for language in state.store.languages() if language != UNKNOWN]
-    if held and (own := likely_language(question)) not in (UNKNOWN, *held):
-        step = Step("languages", f"the question is in {own}, the documents are in {', '.join(sorted(held))}")
-        context = replace(context, trace=(step, *context.trace))
-    if gaps := state.store.gaps:
-        context = replace(context, trace=(Step("shards", gaps, cause=Cause.MISSING), *context.trace))
-    check_time()
-    passages, tokens, took = len(context.passages), context.tokens, 1000 * (perf_counter() - began)
-    log.info("context by %s: %d passages, %d of %d tokens, %.0f ms", query.strategy, passages, tokens, budget, took)
-    return context
+            context = strategies.merge_context(query.merge_with, context, budget, models)
+        if waiting := len(state.store.unembedded()):
+            reason = f"{waiting} leaves have no vectors yet: found only by words"
+            step = Step("vectors", reason, cause=Cause.MISSING)
+            context = replace(context, trace=(step, *context.trace))
+        held = [language for language in state.store.languages() if language != UNKNOWN]
+        if held and (own := likely_language(question)) not in (UNKNOWN, *held):
+            step = Step("languages", f"the question is in {own}, the documents are in {', '.join(sorted(held))}")
+            context = replace(context, trace=(step, *context.trace))
+        if gaps := state.store.gaps:
+            context = replace(context, trace=(Step("shards", gaps, cause=Cause.MISSING), *context.trace))
+        check_time()
+        passages, tokens, took = len(context.passages), context.tokens, 1000 * (perf_counter() - began)
+        note({"mergewise.budget": budget, "mergewise.tokens": tokens, "mergewise.passages": passages})
+        log.info("context by %s: %d passages, %d of %d tokens, %.0f ms", query.strategy, passages, tokens, budget, took)
+        return context
 
 
 def _most_tokens(question: str, budget: Budget, state: IndexState, languages: Collection[str]) -> int:

@@ -34,6 +34,7 @@ from mergewise.store.manifest import MOST_SHARDS, Manifest, check_plain
 from mergewise.store.places import place_of, root_of
 from mergewise.store.shards.store import ShardedStore
 from mergewise.store.views import Progress, views_of
+from mergewise.tracing import span
 from mergewise.types import (
     AddReport,
     Answer,
@@ -641,7 +642,7 @@ class Index:
             UsageError: for an unknown mode, or if its model is missing.
             ModelError: if the chat model keeps failing or returns nothing. Errors of `context` are raised, too.
         """
-        with deadline_in(query.deadline):
+        with deadline_in(query.deadline), span("mergewise.ask"):
             return self._prepare(query, self.state()).answer(query.show)
 
     @takes(AnswerQuery)

@@ -11,6 +11,7 @@ from mergewise.assemble.fragments import Candidate, HeadingParts, Order, passage
 from mergewise.models.record import Models
 from mergewise.protocols import TokenCounter
 from mergewise.text.blocks import SEPARATOR, heading_parts, render
+from mergewise.tracing import span
 from mergewise.types import GAP, Cause, Context, Passage, Step
 
 # Candidates whose tokens are counted in one call. Many small calls would cost several milliseconds a question.
@@ -30,6 +31,7 @@ candidate without any new text. `take` takes it again.
 """
 
 
+@span("mergewise.pack")
 def pack(
     question: str,
     ranked: Iterable[Candidate],

@@ -39,6 +39,7 @@ from mergewise.protocols import ChatModel, Embedder, Store
 from mergewise.store.damage import after_change
 from mergewise.store.views import OnShare, Progress, Registry, View, ViewRows, views_of
 from mergewise.text.languages.detection import document_language
+from mergewise.tracing import span
 from mergewise.types import AddReport, Document, DocumentRows, Failure, TextlessPages
 
 BATCH_CHARACTERS = 1_000_000
@@ -122,6 +123,7 @@ def rows_of(
     return _ViewBuilder(registry, settings, models).build(rows)
 
 
+@span("mergewise.index")
 def carry_out(
     planned: IndexingPlan,
     store: Store,

@@ -17,6 +17,7 @@ from mergewise.errors import InputRefused, MissingExtra, ModelError, UsageError
 from mergewise.models.clients import EMBEDDINGS_MB, REFUSED, PerLoop, in_time, quoted_message, setting, size_limits
 from mergewise.ranges import RETRYING, SECONDS
 from mergewise.redaction import remember_key, remember_keys_of
+from mergewise.tracing import carrier, span
 
 if TYPE_CHECKING:
     import openai
@@ -99,7 +100,8 @@ class Endpoint:
 
     def ask(self, path: str, body: Mapping[str, Any]) -> Any:
         """Return the JSON value of an answer. Raises ModelError if it is too slow or too large, and the errors of the SDK."""
-        return run(in_time(self.spec, self.post(path, body)))
+        with span(f"{self.serves} {self.spec}", {"gen_ai.operation.name": self.serves}, is_client=True):
+            return run(in_time(self.spec, self.post(path, body)))
 
     async def post(self, path: str, body: Mapping[str, Any], *, stream: bool = False) -> Any:
         """Return the JSON value of an answer, or an asynchronous stream of values. Raises the errors of the SDK.
@@ -107,7 +109,9 @@ class Endpoint:
         The SDK's own records are not used: they take 75 microseconds for each choice, and an endpoint may send any number.
         """
         kind = self.sdk.AsyncStream[object] if stream else None
-        return await self._clients.here().post(path, cast_to=object, body=dict(body), stream=stream, stream_cls=kind)
+        return await self._clients.here().post(
+            path, cast_to=object, body=dict(body), options={"headers": carrier()}, stream=stream, stream_cls=kind
+        )
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop."""

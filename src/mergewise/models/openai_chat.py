@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -23,6 +24,7 @@ from mergewise.models.endpoint import UNREADABLE, Endpoint, message_of
 from mergewise.models.tokens import count_tokens
 from mergewise.ranges import AT_ONCE, Range, number, whole
 from mergewise.redaction import MaskedPieces
+from mergewise.tracing import Attributes, span, traced_texts
 from mergewise.types import Message, Reply, Usage
 
 Options: TypeAlias = dict[str, Any]
@@ -154,19 +156,22 @@ class OpenAIChat:
         Raises:
             ModelError: if the request fails, or the answer is invalid.
         """
-        async with self._slots.here():
-            response = await in_time(self.spec, self._create(messages, max_tokens, schema, stream=False))
-        answer = _ChatAnswer(self._accepted.thinks_first)
-        try:
-            choice = response["choices"][0]
-            answer.add_bill(response.get("usage"))
-            answer.add(choice["message"], choice.get("finish_reason"))
-        except UNREADABLE as error:
-            message = response.get("error") if isinstance(response, dict) else None
-            what = f"an error: {quoted_message(str(message))}" if message else "no chat completion"
-            raise self._endpoint.invalid_answer(f"{what} ({type(error).__name__})") from error
-        answer.end()
-        return self._reply(answer, messages, schema)
+        with self._span(messages, max_tokens) as note:
+            async with self._slots.here():
+                response = await in_time(self.spec, self._create(messages, max_tokens, schema, stream=False))
+            answer = _ChatAnswer(self._accepted.thinks_first)
+            try:
+                choice = response["choices"][0]
+                answer.add_bill(response.get("usage"))
+                answer.add(choice["message"], choice.get("finish_reason"))
+            except UNREADABLE as error:
+                message = response.get("error") if isinstance(response, dict) else None
+                what = f"an error: {quoted_message(str(message))}" if message else "no chat completion"
+                raise self._endpoint.invalid_answer(f"{what} ({type(error).__name__})") from error
+            answer.end()
+            reply = self._reply(answer, messages, schema)
+            note(_traced_reply(reply))
+            return reply
 
     async def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
         """Answer messages piece by piece.
@@ -183,37 +188,49 @@ class OpenAIChat:
         Raises:
             ModelError: if the request fails, or the answer is invalid.
         """
-        async with self._slots.here():
-            for attempt in range(self._endpoint.retries + 1):
-                answer = _ChatAnswer(self._accepted.thinks_first)
-                chunks = await in_time(self.spec, self._create(messages, max_tokens, None, stream=True))
-                try:
-                    async for chunk in each_in_time(self.spec, chunks):
-                        if piece := answer.add_chunk(chunk):
+        with self._span(messages, max_tokens, is_current=False) as note:
+            async with self._slots.here():
+                for attempt in range(self._endpoint.retries + 1):
+                    answer = _ChatAnswer(self._accepted.thinks_first)
+                    chunks = await in_time(self.spec, self._create(messages, max_tokens, None, stream=True))
+                    try:
+                        async for chunk in each_in_time(self.spec, chunks):
+                            if piece := answer.add_chunk(chunk):
+                                yield piece
+                    except UNREADABLE as error:
+                        reason = f"no stream of a chat completion ({type(error).__name__})"
+                        raise self._endpoint.invalid_answer(reason) from error
+                    except ModelError:
+                        raise
+                    except Exception as error:
+                        # During a stream, older versions of the SDK raise errors of their HTTP library.
+                        is_lost = isinstance(error, self._endpoint.sdk.APIConnectionError)
+                        is_lost |= type(error).__module__.startswith("http")
+                        if not is_lost or answer.text or attempt == self._endpoint.retries:
+                            raise self._endpoint.failure(error) from error
+                        log.info("stream of %s broke (%s), retrying", self.spec, type(error).__name__)
+                        await asyncio.sleep(_PAUSE * 2**attempt)
+                    else:
+                        # some endpoints name no reason, but mark the end
+                        if not answer.reasons and b"[DONE]" not in chunks.response.stream.end:
+                            raise self._endpoint.invalid_answer("an unfinished stream")
+                        if piece := answer.end():
                             yield piece
-                except UNREADABLE as error:
-                    reason = f"no stream of a chat completion ({type(error).__name__})"
-                    raise self._endpoint.invalid_answer(reason) from error
-                except ModelError:
-                    raise
-                except Exception as error:
-                    # During a stream, older versions of the SDK raise errors of their HTTP library.
-                    is_lost = isinstance(error, self._endpoint.sdk.APIConnectionError)
-                    is_lost |= type(error).__module__.startswith("http")
-                    if not is_lost or answer.text or attempt == self._endpoint.retries:
-                        raise self._endpoint.failure(error) from error
-                    log.info("stream of %s broke (%s), retrying", self.spec, type(error).__name__)
-                    await asyncio.sleep(_PAUSE * 2**attempt)
-                else:
-                    # some endpoints name no reason, but mark the end
-                    if not answer.reasons and b"[DONE]" not in chunks.response.stream.end:
-                        raise self._endpoint.invalid_answer("an unfinished stream")
-                    if piece := answer.end():
-                        yield piece
-                    yield self._reply(answer, messages, None)
-                    return
-                finally:
-                    await chunks.close()
+                        reply = self._reply(answer, messages, None)
+                        note(_traced_reply(reply))
+                        yield reply
+                        return
+                    finally:
+                        await chunks.close()
+
+    def _span(
+        self, messages: Sequence[Message], max_tokens: int, *, is_current: bool = True
+    ) -> AbstractContextManager[Callable[[Attributes], object]]:
+        """Return the span of a call, by the conventions of OpenTelemetry for generative models."""
+        asked: dict[str, str | int] = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai"}
+        asked |= {"gen_ai.request.model": self._model, "gen_ai.request.max_tokens": max_tokens}
+        texts = traced_texts(gen_ai_input="\n\n".join(f"{one.role}: {one.text}" for one in messages))
+        return span(f"chat {self._model}", {**asked, **texts}, is_client=True, is_current=is_current)
 
     async def _create(
         self, messages: Sequence[Message], max_tokens: int, schema: Schema | None, *, stream: bool
@@ -423,6 +440,12 @@ class _Thoughts:
             return text
         self.thinks_first = True
         return answer
+
+
+def _traced_reply(reply: Reply) -> Attributes:
+    usage = reply.usage
+    counts = {"gen_ai.usage.input_tokens": usage.input_tokens, "gen_ai.usage.output_tokens": usage.output_tokens}
+    return {**counts, **traced_texts(gen_ai_output=reply.text)}
 
 
 def _clean(text: str) -> str:

@@ -40,6 +40,7 @@ from mergewise.store.views import Registry
 from mergewise.text.exact import asked_exactly, exact_keys, neighbours
 from mergewise.text.languages import ENGLISH, question_languages, question_words, script_of, shares_of_forms
 from mergewise.text.sections import search_key
+from mergewise.tracing import span
 from mergewise.types import Context, Hit, Leaf
 
 if TYPE_CHECKING:
@@ -267,6 +268,7 @@ class HybridReader(TreeReader):
 
     # -- the searches
 
+    @span("mergewise.search")
     def _searches(self, question: str, k: int, table: str | None, column: str) -> Rankings:
         """Return the rankings by text, by vectors and by exact names. A search that is left out has an empty ranking.
 

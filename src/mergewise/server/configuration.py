@@ -88,6 +88,7 @@ class ServeLimits:
     streams: Annotated[int, _COUNT, "Number of answers that wait for a model"] = 64
     context_seconds: Annotated[float, _SECONDS, "Time to assemble a context"] = 10.0
     first_token_seconds: Annotated[float, _SECONDS, "Time until the first token of a model"] = 120.0
+    slow_seconds: Annotated[float, _SECONDS, "Time after which the log names a question as slow"] = 10.0
     answer_seconds: Annotated[float, _SECONDS, "Time for a whole answer"] = 600.0
     k: Annotated[int, _COUNT, "Largest k of a strategy"] = 500
     candidates: Annotated[int, _COUNT, "Largest number of candidates of a search"] = 2000

@@ -42,8 +42,9 @@ from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from mergewise.extend import in_thread
+from mergewise.extend import continued, in_thread, span
 from mergewise.server.configuration import IdentityConfig, ServeLimits, ServerConfig, filter_of
+from mergewise.server.logs import request_fields
 from mergewise.server.metrics import Metrics
 from mergewise.server.problems import HTTPProblem, log_failure, problem_of, problem_response
 from mergewise.server.records import SCOPES, Token
@@ -104,14 +105,17 @@ class SecurityMiddleware:
         scope["mergewise.token"] = NOBODY
         caching = "no-cache" if scope["path"] in self._page else "no-store"
         headers = {**self._headers, "cache-control": caching, "x-request-id": request_id}
-        exchange = _Exchange(scope, receive, send, headers)
+        exchange, sent = _Exchange(scope, receive, send, headers), Headers(scope=scope)
+        fields = request_fields({})
         try:
             if self._issuer is not None:
                 scope["mergewise.issuer"] = self._issuer
-                if self._issuer.lacks_key(_bearer(Headers(scope=scope))):
+                if self._issuer.lacks_key(_bearer(sent)):
                     await in_thread(self._issuer.update)
-            exchange.limit_body(*self._check(scope, Headers(scope=scope)))
-            await self._app(scope, exchange.receive, exchange.send)
+            exchange.limit_body(*self._check(scope, sent))
+            with continued(sent), span(f"{scope['method']} request", {"http.request.method": scope["method"]}) as note:
+                await self._app(scope, exchange.receive, exchange.send)
+                note({"http.response.status_code": exchange.status, "http.route": self._route(scope)})
         except HTTPProblem as problem:
             await exchange.refuse(problem)
         except Exception as error:
@@ -123,7 +127,7 @@ class SecurityMiddleware:
             if exchange.refusal is not None:
                 await exchange.refuse(exchange.refusal)
         finally:
-            self._record(scope, exchange.status, perf_counter() - began)
+            self._record(scope, exchange.status, perf_counter() - began, fields)
 
     def _check(self, scope: Scope, headers: Headers) -> tuple[ServeLimits, int]:
         """Check the head of a request. Return the limits and the largest size of its body in bytes.
@@ -199,10 +203,13 @@ class SecurityMiddleware:
             raise HTTPProblem(401, "unauthorized", detail, hint, headers=named)
         return token if identity is None else token_of_user(token, identity, headers, scope)
 
-    def _record(self, scope: Scope, status: int, seconds: float) -> None:
-        """Count and log the request, without its question, texts and keys."""
-        path = getattr(scope.get("route"), "path", None)
-        route = path or ("page" if scope["path"] in self._page else "none")
+    def _route(self, scope: Scope) -> str:
+        path: str | None = getattr(scope.get("route"), "path", None)
+        return path or ("page" if scope["path"] in self._page else "none")
+
+    def _record(self, scope: Scope, status: int, seconds: float, asked: Mapping[str, object]) -> None:
+        """Count and log the request, without its question, texts and keys. `asked` are the fields of a question."""
+        route = self._route(scope)
         self._metrics.requests.labels(route, status).inc()
         fields = {
             "request": scope["mergewise.request_id"],
@@ -215,7 +222,9 @@ class SecurityMiddleware:
         if self._config.trusted_proxies:
             # uvicorn has replaced the address of a trusted proxy
             fields["client"] = (scope.get("client") or [""])[0]
-        access.info("request", extra={"fields": fields})
+        is_slow = bool(asked) and seconds > self._config.limits.slow_seconds
+        level, said = (logging.WARNING, "slow question") if is_slow else (logging.INFO, "request")
+        access.log(level, said, extra={"fields": {**fields, **asked}})
 
 
 def token_of_user(token: Token, config: IdentityConfig, headers: Headers, scope: Scope) -> Token:

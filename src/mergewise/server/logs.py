@@ -9,12 +9,23 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from traceback import extract_tb
+from typing import Any
 
 from mergewise.extend import masked, on_one_line
 
 log = logging.getLogger("mergewise.server")
+_FIELDS: ContextVar[dict[str, Any] | None] = ContextVar("mergewise-request", default=None)
+
+
+def request_fields(new: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return the further fields of the log line of the current request, or set them to `new`."""
+    if new is not None:
+        _FIELDS.set(new)
+    fields = _FIELDS.get()
+    return {} if fields is None else fields
 
 
 class JSONLines(logging.Formatter):

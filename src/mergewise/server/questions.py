@@ -27,15 +27,17 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from operator import attrgetter
 from time import perf_counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import mergewise as mw
 from mergewise.errors import UsageError
-from mergewise.extend import comparison_fragment, in_thread, milliseconds, other_spans, span_json
+from mergewise.extend import comparison_fragment, in_thread, milliseconds, other_spans, span_json, stages
 from mergewise.protocols import takes_options
 from mergewise.server.admission import ConcurrencyLimiter
 from mergewise.server.answers import AnswerForms, page_address
 from mergewise.server.collection_query import CollectionQuery, QuestionEvent
+from mergewise.server.logs import request_fields
 from mergewise.server.problems import HTTPProblem, invalid, problem_json, problem_of, refusal
 from mergewise.server.records import Json, JsonDict
 from mergewise.server.scoped import Scoped
@@ -58,6 +60,14 @@ class Assembly(NamedTuple):
     answer: Json | None = None
     queued: float = 0.0
     seconds: float = 0.0
+    stages: Mapping[str, float] = MappingProxyType({})
+
+    def note(self, clock: _Clock) -> None:
+        """Add the strategy, the budget, the tokens and the milliseconds of each stage to the log line of the request."""
+        context, fields = self.context, request_fields()
+        fields |= {"strategy": context.strategy, "budget": context.budget, "tokens": context.tokens}
+        fields |= {f"{name.removeprefix('mergewise.')}_ms": round(took, 1) for name, took in self.stages.items()}
+        fields |= {name: took for name, took in clock.timings().items() if took is not None}
 
     @property
     def size(self) -> int:
@@ -151,6 +161,7 @@ class Questions:
                 yield QuestionEvent("delta", {"text": done["answer"]})
             assert done is not None
             yield QuestionEvent("citations", {"citations": done["citations"]})
+            assembly.note(clock)
             frame: JsonDict = {"timings": clock.timings(), "indexing": collection.indexing()}
             if ignored:
                 frame["ignored"] = ignored
@@ -169,6 +180,7 @@ class Questions:
         clock = _Clock()
         assembly, was_done = await self._assembly_of(question, collection)
         clock.note_assembly(assembly, was_done)
+        assembly.note(clock)
         timings = clock.timings()
         del timings["first_token_ms"]
         return {
@@ -266,12 +278,10 @@ class Questions:
         seconds = self.limits.first_token_seconds if writes else self.limits.context_seconds
         query = question.query(asked.collection.token.filter, seconds)
         try:
-            if answers:
-                prepared = index.prepare(query)
-                context, locations = prepared.context, prepared.locations()
-            else:
-                prepared, context = None, index.context(query)
-                locations = index.locations(context)
+            with stages() as spent:
+                prepared = index.prepare(query) if answers else None
+                context = index.context(query) if prepared is None else prepared.context
+            locations = index.locations(context) if prepared is None else prepared.locations()
         except UsageError as error:
             # for a token with a filter, the hint may list metadata keys of hidden documents
             raise error if asked.collection.token.filter is None else UsageError(error.message) from None
@@ -280,7 +290,7 @@ class Questions:
             answer = forms.answer(prepared.answer(deadline=seconds), question.include)
         took = perf_counter() - began
         self._metrics.assembly.labels(question.options.get("strategy", "default").partition("(")[0]).observe(took)
-        return Assembly(context, forms.context(context, question.include), prepared, answer, queued, took)
+        return Assembly(context, forms.context(context, question.include), prepared, answer, queued, took, spent)
 
     async def _stream_answer(
         self, asked: _OpenQuestion, assembly: Assembly, clock: _Clock, streamed: bool

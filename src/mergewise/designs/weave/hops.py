@@ -27,6 +27,7 @@ from mergewise.text.names import (
     with_series,
     words_of,
 )
+from mergewise.tracing import span
 from mergewise.types import Definition
 
 LEAVES = 6  # read per definition
@@ -92,6 +93,7 @@ class Follower:
         self._mentioned: dict[str, int] = {}  # number of leaves with a name
         self._texts: list[str] = []  # of the known leaves, in lower case
 
+    @span("mergewise.hop")
     def follow(self, candidates: Candidates) -> dict[Definition, list[Link]]:
         """Return the definitions of the names in the `beam` strongest candidates, with the links that lead there.
 

@@ -16,6 +16,7 @@ from mergewise.designs.weave.submodular import Objective, maximise
 from mergewise.models.record import Models
 from mergewise.protocols import FloatArray
 from mergewise.text.blocks import SEPARATOR, heading_parts, opens_with, path_levels
+from mergewise.tracing import span
 from mergewise.types import GAP, Cause, Step
 
 CONSIDERED = 100  # the most relevant candidates, from which the selection is made
@@ -29,6 +30,7 @@ TILE = 6  # rows of a matrix product that is too small for BLAS to wake its thre
 SURE = 0.05  # relevance from which a sentence fully covers its terms
 
 
+@span("mergewise.select")
 def select(
     candidates: Candidates,
     budget: int,

@@ -28,7 +28,7 @@ from filelock import FileLock
 
 import mergewise as mw
 from mergewise.errors import Cancelled, IndexBusy, MergewiseError, UsageError
-from mergewise.extend import is_url, place_of, release, state_file
+from mergewise.extend import is_url, place_of, release, span, state_file
 from mergewise.server.configuration import ServerConfig, folder_roots
 from mergewise.server.jobs.kinds import JobWork, settings_of, sources
 from mergewise.server.jobs.watch import Watch
@@ -173,6 +173,7 @@ class JobRunner:
 
     # -- jobs
 
+    @span("mergewise.job")
     def _run_together(self, jobs: Sequence[Job]) -> None:
         """Run one job, or several uploads to one collection. If one of several is cancelled, the others start again."""
         name, watch = (
