@@ -127,9 +127,9 @@ def _tracer_of(provider: Any) -> Any:
 def _configure() -> None:
     """Set up the exporter that the standard variables name, once a process."""
     exporter = os.environ.get("OTEL_TRACES_EXPORTER", "")
-    endpoints = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+    endpoint = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
     is_off = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or exporter == "none"
-    if is_off or not (exporter or any(os.environ.get(name) for name in endpoints)):
+    if is_off or not (exporter or endpoint):
         return
     try:
         from opentelemetry import trace
