@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mergewise.errors import UsageError
-from mergewise.server.configuration import IdentityConfig, load_config
+from mergewise.server.configuration import IdentityConfig, filter_of, load_config
 from tests.server.conftest import LiveServer
 
 HEADER = "X-OpenWebUI-User-Email"
@@ -165,4 +165,4 @@ def test_a_valid_identity(tmp_path: Path) -> None:
     (tmp_path / "serve.toml").write_text(f"[identity]\n{table}\n")
     config = load_config(tmp_path, environment={}).identity
     assert config is not None and config.tokens == ("ab12",)
-    assert config.filter_of("ann@x.org") == {"type": "in", "key": "owner", "value": ["all", "ann@x.org"]}
+    assert filter_of(config.filter, "ann@x.org") == {"type": "in", "key": "owner", "value": ["all", "ann@x.org"]}
