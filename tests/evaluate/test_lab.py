@@ -18,13 +18,12 @@ from tests.evaluate.measured_runs import COUNT, METHODS, SETS, question, row, sa
 
 from mergewise.errors import UsageError
 from mergewise.evaluate.exports import csv_table, markdown, svg_files
-from mergewise.evaluate.layout import preset_tables, tokens_for
+from mergewise.evaluate.layout import preset_tables
 from mergewise.evaluate.measured import Measured, measured_runs
 from mergewise.evaluate.presets import preset, read_preset
 from mergewise.evaluate.report import evaluation_report, layouts
 from mergewise.evaluate.report_records import EvaluationReport, ReportPair, ReportTable
 from mergewise.evaluate.runs.run_plan import PlannedRows, plan_text
-from mergewise.page.curves import CurvePoint
 
 
 @pytest.fixture(scope="module")
@@ -91,13 +90,6 @@ def test_the_headline_names_the_best_methods_and_the_smallest_detectable_differe
     assert "detects with 80 % power: 0." in seen and "on towns" in seen
     assert report.facts == "40 questions of 2 sets · 4 methods · budgets of 128, 384 tokens · compared with topk"
     assert report.warning == ""
-
-
-def test_tokens_needed_for_the_scores_of_the_reference(report: EvaluationReport) -> None:
-    reach = tables_of(report)["reach"]
-    assert [column.label for column in reach.columns] == ["0.500", "0.600"]
-    points = (CurvePoint(100, 0.4, 0, 1, 100), CurvePoint(200, 0.6, 0, 1, 200), CurvePoint(300, 0.5, 0, 1, 300))
-    assert [tokens_for(points, level) for level in (0.3, 0.4, 0.5, 0.6, 0.7)] == [100, 100, 150, 200, None]
 
 
 def test_the_report_lists_all_pairs_with_their_differences(report: EvaluationReport) -> None:

@@ -123,7 +123,7 @@ def say_table(table: ReportTable) -> None:
 
 
 def _figure(column: ReportColumn, cell: ReportCell) -> str:
-    figure = cell.note or ("" if cell.value is None and cell.published is not None else column.figure(cell.value))
+    figure = "" if cell.value is None and cell.published is not None else column.figure(cell.value)
     published = "" if cell.published is None else f" ({column.published_figure(cell.published)})"
     return f"{figure}{MARKS.get(cell.mark, '')}{published}".strip()
 

@@ -63,7 +63,7 @@ def _markdown_cell(column: ReportColumn, cell: ReportCell) -> str:
     parts = []
     if cell.value is not None or cell.published is None:
         spread = "" if cell.spread is None else f" ± {column.figure(cell.spread)}"
-        parts.append(_MARKS.get(cell.mark, "{}").format(in_markdown((cell.note or column.figure(cell.value)) + spread)))
+        parts.append(_MARKS.get(cell.mark, "{}").format(in_markdown(column.figure(cell.value) + spread)))
     if cell.published is not None:
         spread = "" if cell.published_spread is None else f" ± {column.published_figure(cell.published_spread)}"
         parts.append(f"({in_markdown(f'{column.published_figure(cell.published)}{spread}')})")
@@ -91,7 +91,7 @@ def csv_table(report: EvaluationReport) -> str:
                     low, high = cell.interval or (None, None)
                     texts = [table.title, row.section, row.name, column.group, column.label]
                     numbers = [cell.value, low, high, cell.mark, cell.spread, cell.published, cell.published_spread]
-                    writer.writerow([*map(escape_formula, texts), *numbers, escape_formula(row.note or cell.note)])
+                    writer.writerow([*map(escape_formula, texts), *numbers, escape_formula(row.note)])
     return out.getvalue()
 
 

@@ -330,51 +330,6 @@ def _curve(measured: Measured, method: MeasuredMethod, metric: str, set_name: st
     return Curve(method.name, tuple(points))
 
 
-def reach_table(measured: Measured, metric: str) -> ReportTable | None:
-    """Return the tokens that each method needs to reach the reference's score at each budget."""
-    if metric not in measured.metrics or len(measured.budgets) < 2:
-        return None
-    curves = {
-        one.name: _curve(measured, one, metric, None if len(measured.sets) > 1 else measured.sets[0].name)
-        for one in measured.methods
-    }
-    wanted = curves[measured.reference].points
-    if len(wanted) < 2 or sum(bool(curve.points) for curve in curves.values()) < 2:
-        return None
-    label = column_of(metric).label
-    columns = tuple(
-        ReportColumn(f"{point.y:.3f}", f"score of {measured.reference} at {point.budget:,} tokens", 0, False)
-        for point in wanted
-    )
-    rows = []
-    for name, curve in curves.items():
-        if curve.points:
-            cells = []
-            for point in wanted:
-                needed = point.x if name == measured.reference else tokens_for(curve.points, point.y)
-                cells.append(ReportCell(needed, note="" if needed is not None else f"over {curve.points[-1].x:,.0f}"))
-            rows.append(ReportRow(name, "", "", tuple(cells)))
-    title = f"Tokens needed for the {label} of {measured.reference}"
-    return ReportTable(
-        "reach", title, "Fewer is better. Curves are interpolated linearly between budgets.", columns, tuple(rows)
-    )
-
-
-def tokens_for(points: Sequence[CurvePoint], level: float) -> float | None:
-    """Return the tokens at which a curve first reaches a level, or None if it stays below.
-
-    If the first point is above the level already, its tokens are returned.
-    """
-    before: CurvePoint | None = None
-    for point in points:
-        if point.y >= level:
-            if before is None or point.y == before.y:
-                return point.x
-            return before.x + (point.x - before.x) * (level - before.y) / (point.y - before.y)
-        before = point
-    return None
-
-
 def cost_table(measured: Measured) -> ReportTable:
     """Return the costs of a question for each method: means of the sets' means, or of their medians for milliseconds."""
     present = [cost for cost in COSTS[: None if measured.written else 2] if cost in measured.metrics]

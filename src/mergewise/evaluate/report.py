@@ -12,15 +12,7 @@ import numpy as np
 
 from mergewise.evaluate.columns import CONTEXT_METRICS, chosen_metrics, column_of, main_metric
 from mergewise.evaluate.drilldown import LIMIT, question_blocks
-from mergewise.evaluate.layout import (
-    cost_table,
-    figures,
-    preset_figures,
-    preset_tables,
-    reach_table,
-    table_of_set,
-    table_over_sets,
-)
+from mergewise.evaluate.layout import cost_table, figures, preset_figures, preset_tables, table_of_set, table_over_sets
 from mergewise.evaluate.measured import Measured
 from mergewise.evaluate.presets import Preset
 from mergewise.evaluate.question_sets import Question
@@ -95,11 +87,8 @@ def _parts(measured: Measured, presets: Sequence[Preset], main: str, shown: Sequ
     own += [table_of_set(measured, one.name, shown) for one in measured.sets]
     yield ReportPart("tables", "Measurements", tuple(own), notes=tuple(_set_notes(measured)))
     if main and len(measured.budgets) > 1:
-        reach = reach_table(measured, main)
-        label = column_of(main).label
-        yield ReportPart(
-            "curves", f"{label.capitalize()} over tokens", (reach,) if reach else (), tuple(figures(measured, main))
-        )
+        title = f"{column_of(main).label.capitalize()} over tokens"
+        yield ReportPart("curves", title, figures=tuple(figures(measured, main)))
     # without a model, the table of a single set shows the costs
     if measured.written or len(measured.sets) > 1:
         yield ReportPart("costs", "Costs", (cost_table(measured),))

@@ -56,7 +56,6 @@ class ReportCell:
     spread: float | None = None
     published: float | None = None
     published_spread: float | None = None
-    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

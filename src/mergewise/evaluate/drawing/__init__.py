@@ -139,8 +139,8 @@ def _row(table: ReportTable, row: ReportRow) -> Markup:
 
 def _cell(column: ReportColumn, cell: ReportCell) -> Markup:
     parts: list[Markup] = []
-    if cell.value is not None or cell.note or cell.published is None:
-        figure = column.figure(cell.value) if not cell.note else cell.note
+    if cell.value is not None or cell.published is None:
+        figure = column.figure(cell.value)
         parts.append(
             tag("b", figure, class_=cell.mark) if cell.mark == "best" else tag("span", figure, class_=cell.mark or None)
         )
