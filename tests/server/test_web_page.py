@@ -150,7 +150,7 @@ def views(browser: Browser, stub: Stub) -> Iterator[str]:
     browser.js("document.querySelectorAll('details').forEach(d => d.open = true)")
     yield "evaluate"
     go(browser, "#/settings", ".facts-list + h3, .setting:nth-last-child(2) .facts-list")
-    until(browser, "document.querySelectorAll('.setting .rows').length === 2")
+    until(browser, "document.querySelectorAll('.setting .rows').length > 2 && !document.querySelector('.waiting')")
     browser.js("document.querySelectorAll('details').forEach(d => d.open = true)")
     yield "settings"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Collection as Names
 from dataclasses import dataclass, replace
 
@@ -15,7 +15,6 @@ from mergewise.extend import (
     evidence_json,
     marked_texts,
     reply_json,
-    span_json,
 )
 from mergewise.server.collections import key_of
 from mergewise.server.records import Json, JsonDict
@@ -50,20 +49,23 @@ class AnswerForms:
         if "html" in include:
             form["html"] = self._html(context)
         if "kinds" in include:
-            form["kinds"] = list(self._kinds(context))
+            form["kinds"] = self._kinds(context)
         return _without_parts(form, include)
 
-    def _kinds(self, context: Context) -> Iterator[JsonDict]:
-        """Yield the parts of the passages that are code, by the mark-up of their documents, and the evidence by its kind."""
+    def _kinds(self, context: Context) -> list[JsonDict]:
+        """Return the parts of the passages that are code, by the mark-up of their documents, and other evidence by its kind."""
         assert self.collection is not None
-        for span in (span for passage in context.passages for span in passage.spans):
-            document = self.collection.find_document(span.doc_id)
-            code = [Span(span.doc_id, *part) for part in (() if document is None else code_in(document.text))]
-            known = [(one.span, one.kind) for one in context.evidence or () if not any(map(one.span.overlaps, code))]
-            for one, kind in [*((one, "code") for one in code), *known]:
-                if kind and kind != "prose" and one.overlaps(span):
-                    start, end = max(one.start, span.start), min(one.end, span.end)
-                    yield {**span_json(Span(span.doc_id, start, end)), "kind": kind}
+        spans = [span for passage in context.passages for span in passage.spans]
+        known = [(one.span, one.kind) for one in context.evidence or () if one.kind not in (None, "prose", "code")]
+        for doc_id in {span.doc_id for span in spans}:
+            document = self.collection.find_document(doc_id)
+            known += [(Span(doc_id, *part), "code") for part in code_in(document.text if document else "")]
+        return [
+            {"doc": span.doc_id, "start": max(one.start, span.start), "end": min(one.end, span.end), "kind": kind}
+            for span in spans
+            for one, kind in known
+            if one.overlaps(span)
+        ]
 
     def _html(self, context: Context, citations: Sequence[Citation] = ()) -> str:
         assert self.collection is not None
@@ -129,16 +131,13 @@ def supported_citations(answer: Json) -> list[Json]:
 
     A citation with no other marks is left out. A mark belongs to the sentence that contains or precedes it.
     """
-    text, citations = answer["answer"], answer["citations"]
-
-    def letters(at: int) -> int:
-        return len("".join(_MARK.sub("", text[:at]).split()))
-
-    wrong = [(letters(span["start"]), letters(span["end"])) for span in answer.get("unverified_spans", ())]
+    text, citations, wrong = answer["answer"], answer["citations"], answer.get("unverified_spans", ())
 
     def is_refuted(mark: Json) -> bool:
-        at = max(letters(mark["start"]), 1)
-        return any(start < at <= end for start, end in wrong)
+        at = mark["start"]
+        # from the sentence to a mark behind it, or from the beginning to the sentence
+        between = (text[one["end"] : at] if one["start"] <= at else text[: one["start"]] for one in wrong)
+        return any(not _MARK.sub("", part).strip() for part in between)
 
     kept = [
         {**one, "answer_spans": [mark for mark in one["answer_spans"] if not is_refuted(mark)]} for one in citations

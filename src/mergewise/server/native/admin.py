@@ -19,7 +19,7 @@ from mergewise.server.collections import NO_CHAT
 from mergewise.server.guard import SECRET_HEADER, cookie_name
 from mergewise.server.models import AddedModel, ModelConfig, ModelGroup, ModelTable
 from mergewise.server.native.pages import Cursor, Limit, page_behind
-from mergewise.server.native.requests import ModelForm, Name, SessionForm, TokenForm
+from mergewise.server.native.requests import EndpointForm, Name, SessionForm, TokenForm
 from mergewise.server.native.responses import NEW_TOKEN, SESSION, TOKEN, TRIAL, page_of
 from mergewise.server.problems import HTTPProblem, existing, invalid, unknown
 from mergewise.server.records import JsonDict, Token
@@ -169,7 +169,7 @@ def _model_entries(models: Mapping[str, ModelConfig], is_admin: bool) -> list[Js
 
 
 @router.put("/models/{group}/{name}", status_code=204, **ADMIN)
-def set_model(group: ModelGroup, name: Name, form: ModelForm, service: WholeService) -> Response:
+def set_model(group: ModelGroup, name: Name, form: EndpointForm, service: WholeService) -> Response:
     """Add or replace a model at an endpoint, for all processes at once."""
     table = _changeable(service, group, name)
     is_reranker = group == "rerankers"

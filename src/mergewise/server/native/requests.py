@@ -203,7 +203,7 @@ class TokenForm(Form):
     rate: Annotated[Number, Field(ge=0.01, le=1000)] | None = None
 
 
-class ModelForm(Form):
+class EndpointForm(Form):
     """A model at an endpoint. `base_url` is the address of a reranker, or of an OpenAI-compatible API; by default, OpenAI's.
 
     The key is never returned. A model without a new one keeps its key if its address is the same.
