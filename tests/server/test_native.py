@@ -10,6 +10,7 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 
+import mergewise as mw
 from mergewise.defaults import DEFAULT_BUDGET
 from mergewise.server.collections import id_of, key_of
 from mergewise.server.configuration import CollectionConfig
@@ -447,6 +448,15 @@ def test_jobs_are_watched(start_server: Callable[..., LiveServer]) -> None:
     assert (beyond.status_code, beyond.text) == (200, "")
     assert client.post(f"/api/v1/jobs/{jobs[0]['id']}/retry").json()["state"] == "queued"
     assert client.get(f"{SHIPS_API}/evaluations/{jobs[0]['id']}").status_code == 404
+
+
+def test_an_estimate_of_a_view_has_the_calls_of_its_settings(start_server: Callable[..., LiveServer]) -> None:
+    live = start_server()
+    for settings, calls in ((None, 0), (dict(mw.VIEWS["marker"].with_chat), 1)):
+        request = {"view": "marker", **({} if settings is None else {"settings": settings})}
+        form = {"kind": "add_view", "request": request, "dry_run": True}
+        found = live.client("admin").post(f"{SHIPS_API}/jobs", json=form).json()
+        assert found["estimate"]["usage"]["calls"] >= calls and bool(found["estimate"]["usage"]["calls"]) == bool(calls)
 
 
 def test_the_report_of_an_evaluation_is_a_page(start_server: Callable[..., LiveServer]) -> None:

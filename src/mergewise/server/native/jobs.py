@@ -62,8 +62,12 @@ def _estimate(collection: Scoped, form: JobForm) -> JsonDict:
         folders, index = own.folders_of(form.request), collection.writable().index
         return report_json(index.sync(*folders, follow_links=own.follow_links, dry_run=True))
     if form.kind == "add_view":
-        chat = collection.service.config.chats[own.chat].chat() if own.chat else "extractive"
-        return asdict(mw.estimate(collection.record.path, views=["leaf", form.request["view"]], chat=chat))
+        view, given, config = form.request["view"], form.request.get("settings"), collection.service.config
+        settings = {} if given is None else {view: settings_of(view, given)}
+        # the chat model of the writer
+        name = own.chat or config.default_chat
+        chat = "extractive" if name is None else config.chats[name].chat()
+        return asdict(mw.estimate(collection.record.path, views=["leaf", view], settings=settings, chat=chat))
     if form.kind == "evaluate":
         return {"questions": len(questions_of(form.request).questions)}
     return {"documents": collection.info()["documents"]}
