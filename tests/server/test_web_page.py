@@ -349,6 +349,11 @@ def test_quotations_look_like_their_documents(browser: Browser, start_server: Ca
     assert "session.run()" in browser.js("document.querySelector('.sources .excerpt pre').textContent")
     asked("What is the default of max_retries?")
     assert browser.js(f"{said}.querySelectorAll('.quotation td').length") == 4
+    region = "document.querySelector('[aria-live=polite]')"
+    browser.js(
+        f"window.spoken = ''; new MutationObserver(() => {{ spoken += {region}.textContent; }})"
+        f".observe({region}, {{childList: true, characterData: true, subtree: true}})"
+    )
     asked("What does the mill_wheel grind?")
     assert (
         browser.js(f"{said}.querySelector('.quotation').textContent")
@@ -357,7 +362,43 @@ def test_quotations_look_like_their_documents(browser: Browser, start_server: Ca
     )
     assert browser.js(f"{said}.querySelector('.quotation .heading')") is None
     # screen readers hear names as they are
-    until(browser, "document.querySelector('[aria-live=polite]').textContent.includes('mill_wheel grinds')")
+    until(browser, "spoken.includes('mill_wheel grinds')")
+    assert browser.complaints() == []
+
+
+def test_a_session_by_the_keyboard_alone(browser: Browser, start_server: Callable[..., LiveServer]) -> None:
+    live = start_server(with_chat=False)
+    visit_address(browser, live.base, live.tokens["read"])
+    go(browser, "#/c/ships/ask", "textarea")
+
+    def tab_to(selector: str) -> None:
+        for _ in range(40):
+            if browser.js(f"document.activeElement.matches({json.dumps(selector)})"):
+                return
+            browser.press("Tab")
+        raise AssertionError((selector, browser.js("document.activeElement.outerHTML")))
+
+    tab_to("textarea")
+    browser.call("Input.insertText", text="When was the Aurora built?")
+    browser.press("Enter")
+    until(browser, "!!document.querySelector('.foot')")
+    tree = browser.call("Accessibility.getFullAXTree")["nodes"]
+    named = {(node["role"]["value"], node.get("name", {}).get("value", "")) for node in tree if "role" in node}
+    assert any(role == "blockquote" for role, _ in named)
+    assert ("heading", "When was the Aurora built?") in named
+    assert any(role == "button" and name.startswith("Source 1: ") for role, name in named)
+    browser.js("document.querySelector('.turn').scrollIntoView(); document.activeElement.blur()")
+    tab_to(".quotation .cite")
+    browser.press("Enter")
+    assert browser.js("document.activeElement.id") == "t1p1"
+    tab_to(".passage h3 a")
+    browser.press("Enter")
+    until(browser, "!!document.querySelector('#place')")
+    tab_to(".document .where a")
+    browser.press("Enter")
+    until(browser, "!!document.querySelector('.turn')")
+    browser.press("/")
+    tab_to("textarea")
     assert browser.complaints() == []
 
 

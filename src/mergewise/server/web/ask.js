@@ -181,7 +181,7 @@ function Quotations({ turn, mark }) {
     const parts = own.map(({ one, start }, i) => html`${i && text.slice(own[i - 1].end, start).includes("…") ? html`<p class="gap">…</p>` : null}
       <${Excerpt} parts=${partsOf(one.text, [one.span], context?.kinds ?? [], [])} name=${one.span.doc} />`);
     const isLong = own.reduce((sum, { one }) => sum + one.text.length, 0) > LONG_QUOTATION;
-    return html`<blockquote class="quotation"><span>${mark(own[0].one.mark)}</span><div>
+    return html`<blockquote class="quotation" dir="auto"><span>${mark(own[0].one.mark)}</span><div>
       ${lead ? html`<p class="heading" dir="auto">${printable(lead)}</p>` : null}${isLong ? html`<${Folded}>${parts}</${Folded}>` : parts}</div></blockquote>`;
   });
 }
