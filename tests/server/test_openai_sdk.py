@@ -19,9 +19,9 @@ pytest.importorskip("openai")
 import openai
 
 from mergewise.models.scripted import Turn
+from mergewise.server import models as server_models
 from mergewise.server.configuration import ModelConfig, ProfileConfig
 from mergewise.server.jobs.runner import JobRunner
-from mergewise.server.openai import scoring
 from mergewise.types import Message
 from tests.server.conftest import ANSWER, LiveServer, live_server, make_collection, record_of
 from tests.support import until
@@ -71,7 +71,7 @@ def live(tmp_path_factory: pytest.TempPathFactory, scripted_key: None) -> Iterat
         pytest.MonkeyPatch.context() as patch,
         live_server(tmp_path_factory.mktemp("profiles"), script, allow_writes_by_mcp=True, **models) as live,
     ):
-        patch.setattr(scoring, "load_reranker", lambda spec: ByLength())
+        patch.setattr(server_models, "load_reranker", lambda spec: ByLength())
         make_collection(live.config, live.state, "hostile", {"![x](http://evil.example).md": HOSTILE})
         live.state.collections.add(record_of(live.config, "empty"))
         live.tokens["both"] = live.state.tokens.add(["read", "write"], rate=10_000)[1]
