@@ -69,6 +69,14 @@ def test_batches_give_scores_in_the_order_of_the_texts(serve: Serve, monkeypatch
     assert reranker.score(QUESTION, []).shape == (0,)
 
 
+def test_the_key_for_openai_is_not_sent(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RERANK_API_KEY", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    endpoint, reranker = serve(cohere)
+    reranker.score(QUESTION, TEXTS)
+    assert "secret" not in "".join(endpoint.keys)
+
+
 def test_the_other_shape_is_tried_and_remembered(serve: Serve) -> None:
     endpoint, reranker = serve(tei, batch_texts=3)
     assert reranker.score(QUESTION, TEXTS) == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4])

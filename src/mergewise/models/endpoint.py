@@ -76,8 +76,7 @@ class Endpoint:
         self.retries = setting("retries", retries, RETRIES, RETRYING)
         self.named_by = named_by
         self.base_url = str(base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1")
-        key_variable = named_by[1]
-        key = api_key or os.environ.get(key_variable)
+        key = api_key or os.environ.get("OPENAI_API_KEY")
         if not key and not (base_url or os.environ.get("OPENAI_BASE_URL")):
             raise UsageError(
                 "missing key for the OpenAI API", "set OPENAI_API_KEY, or OPENAI_BASE_URL for an endpoint of your own"

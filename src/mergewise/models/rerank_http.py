@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from mergewise.errors import UsageError
@@ -65,6 +66,8 @@ class HTTPReranker:
         # TEI's shape
         self._texts_shape = False
         self._scale = scale
+        # never the key for OpenAI
+        key = key or os.environ.get("RERANK_API_KEY") or "none"
         self._endpoint = Endpoint(
             self.spec, "reranking", retries, base_url=self._url, api_key=key, timeout=timeout, megabytes=ANSWER_MB,
             named_by=("--reranker", "RERANK_API_KEY"),

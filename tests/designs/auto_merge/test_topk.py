@@ -17,7 +17,7 @@ from mergewise.retrieve.hybrid import HybridReader
 from mergewise.types import Context, Document
 from tests.designs.towns import Marks
 from tests.memory_store import MemoryStore
-from tests.support import HashEmbedder, ScriptedReader, memory_store
+from tests.support import HashEmbedder, ScriptedReader, memory_store, reader_of
 
 TEXT = "First here now, with some words to it.\n\nThen second, with more words to it.\n"
 STORE = memory_store([Document(id="d", title="D", text=TEXT)])
@@ -93,6 +93,9 @@ def test_the_whole_context_is_cut_in_the_middle() -> None:
     first, last = cut.passages
     assert documents[0].text.startswith(first.text) and documents[2].text.endswith(last.text)
     assert abs(len(first.text) - len(last.text)) < 150
+    start, *_ = assemble("full(beginning=1)", "q", reader_of(store), 200, BARE).passages
+    *_, end = assemble("full(beginning=0)", "q", reader_of(store), 200, BARE).passages
+    assert documents[0].text.startswith(start.text) and documents[2].text.endswith(end.text)
     (only,) = full(store, 10_000, "id = '8'").passages
     assert only.text == documents[1].text
     assert full(store, 10_000, "id = 'none'").text == ""

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, fragment_of
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
-from mergewise.ranges import CheckedFields
+from mergewise.ranges import SHARE, CheckedFields
 from mergewise.types import Cause, Context, Leaf, Span, Step
 
 # Documents to read in one call.
@@ -24,16 +25,18 @@ _WHOLE = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Full(CheckedFields):
-    """The strategy has no parameters."""
+    beginning: Annotated[
+        float, SHARE, "share of the budget filled from the beginning; the rest is filled from the end"
+    ] = 0.5
 
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: Full) -> Context:
-    documents = reader.documents()
+    documents, beginning = reader.documents(), parameters.beginning
     ends = _leaves(documents, reader, 1), _leaves(documents, reader, -1)
     tokens, taken, seen = [0, 0], list[tuple[int, Leaf]](), set[int]()
     while sum(tokens) <= budget:
-        # The next leaf is from the end with fewer tokens.
-        side = int(tokens[0] > tokens[1])
+        # The next leaf is from the end that lacks more of its share.
+        side = int(tokens[0] * (1 - beginning) > tokens[1] * beginning or not beginning)
         place, leaf = next(ends[side], (0, None))
         if leaf is None or leaf.id in seen:
             break
