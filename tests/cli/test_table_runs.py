@@ -288,7 +288,7 @@ def test_rows_of_other_systems_have_other_indexes_and_name_their_judges(
     assert (row.judge, row.views) == ("words", "slice.preset=paper")
     csv, text = tmp_path / "t.csv", tmp_path / "t.md"
     CliRunner().invoke(app, ["report", str(tmp_path / "other"), "--csv", str(csv), "--md", str(text)])
-    assert "MacRAG (Llama-3.1-8B),words," in csv.read_text() and "(judge: words)" in text.read_text()
+    assert "judge: words" in csv.read_text() and "(judge: words)" in text.read_text()
 
 
 def test_figures_of_markers_are_those_of_the_index(
