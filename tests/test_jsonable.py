@@ -82,7 +82,7 @@ def test_an_answer() -> None:
         '"instead_of": null, '
         '"citations": [{"mark": 1, '
         '"text": "text", "span": {"doc": "d", "start": 2, "end": 9}, "title": "Title", "headings": ["One"], "page": 4, '
-        '"line": null, "kind": null, "commit": null}], '
+        '"line": null, "kind": null, "quoted": null, "commit": null}], '
         '"removed_marks": 0, "unsupported": 0.5, "unverified": ["text"], "unsupported_extract": 0.25, '
         '"usage": {"calls": 1, "input_tokens": 10, "output_tokens": 2, "estimated": false, "unread": 0, '
         '"cached_calls": 0, "cached_input_tokens": 0, "cached_output_tokens": 0, '

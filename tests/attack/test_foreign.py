@@ -270,7 +270,6 @@ BROKEN: dict[str, Callable[[], object]] = {
     "sentence_transformers": lambda: load_embedder("st:x"),
     "torch": lambda: load_causal("hf:x"),
     "openai": lambda: load_embedder("openai:x"),
-    "httpx2": lambda: load_reranker("http://127.0.0.1:9/rerank"),
 }
 
 

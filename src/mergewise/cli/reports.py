@@ -71,10 +71,6 @@ def say_table(table: ReportTable) -> None:
 
     Columns that do not fit into `WIDEST` characters are printed below, with the names of the rows again.
     """
-    say()
-    _say_wrapped(table.title, style="bold")
-    if table.about:
-        _say_wrapped(table.about, style="dim")
     heads = [column.label for column in table.columns]
     figures, bounds = (
         [[text(column, cell) for column, cell in zip(table.columns, row.cells, strict=True)] for row in table.rows]
@@ -94,6 +90,10 @@ def say_table(table: ReportTable) -> None:
         say_table(replace(first, source="", notes=()))
         say_table(replace(rest, about=""))
         return
+    say()
+    _say_wrapped(table.title, style="bold")
+    if table.about:
+        _say_wrapped(table.about, style="dim")
     room = max(SHORTEST, WIDTH - sum(width + 2 for width in widths))
     name = min(room, LONGEST, max((len(row.name) for row in table.rows), default=0))
     if any(column.group for column in table.columns):
