@@ -230,6 +230,15 @@ def test_an_answer_instead_of_a_copy_falls_back_to_extractive() -> None:
     assert copied("")[2] == "extractive"
 
 
+def test_an_answer_instead_of_a_copy_is_asked_for_again_with_the_reason() -> None:
+    pair = make()
+    chat = ScriptedChat(["The answer is strawberries and cream.", "Cats eat fish."])
+    models = Models(count_tokens, chat=chat)
+    [found] = Modelled(copy, QUESTION, models, extractive(pair))([pair])
+    assert (texts(found.kept), found.how, found.usage.calls) == (["Cats eat fish."], "copy", 2)
+    assert "word for word" in chat.asked[1].messages[-1].text
+
+
 def test_none_means_none() -> None:
     assert copied("NONE") == ([], 0, "copy")
 

@@ -16,14 +16,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
-from mergewise.assemble.pointing import ReplyForm, Unusable, ask, number_tokens
+from mergewise.assemble.pointing import TRIES, ReplyForm, Unusable, ask, number_tokens
 from mergewise.concurrency import run, together
 from mergewise.designs.mergerag import fusion_prompts as prompts
 from mergewise.designs.mergerag.merging import Pair
 from mergewise.designs.mergerag.pieces import ChunkSentence, Content
 from mergewise.errors import MergewiseError
 from mergewise.models.record import Models, chat_of
-from mergewise.types import Usage
+from mergewise.types import Message, Usage
 
 # Share of a sentence's terms in a kept sentence from which it is a near-duplicate.
 SAME = 0.8
@@ -134,13 +134,20 @@ async def copy(question: str, models: Models, pair: Pair, directional: bool) -> 
     messages = prompts.copy(question, pair, directional, models.prompts)
     # enough for every sentence, even if the model's tokens are shorter than ours
     most = 64 + 2 * sum(sentence.tokens for sentence in sentences)
-    reply = await chat_of(models, "fusions").complete(messages, max_tokens=most)
-    numbers, unsupported = prompts.repeated_sentences(reply.text, sentences)
-    if not numbers and (unsupported or not reply.text.strip()):
-        raise Unusable("the answer repeats no sentence of the chunks", reply.usage, unsupported)
-    return Fusion(
-        in_reading_order([sentences[i] for i in numbers], pair, directional), "copy", reply.usage, unsupported
-    )
+    asked, usage, unsupported = messages, Usage(), 0
+    for _ in range(TRIES):
+        try:
+            reply = await chat_of(models, "fusions").complete(asked, max_tokens=most)
+        except MergewiseError as error:
+            raise Unusable(error.message, usage, unsupported) from error
+        usage += reply.usage
+        numbers, unsupported = prompts.repeated_sentences(reply.text, sentences)
+        if numbers or (reply.text.strip() and not unsupported):
+            kept = in_reading_order([sentences[i] for i in numbers], pair, directional)
+            return Fusion(kept, "copy", usage, unsupported)
+        said = [Message("assistant", reply.text)] if reply.text.strip() else []
+        asked = [*messages, *said, Message("user", prompts.AGAIN)]
+    raise Unusable("the answer repeats no sentence of the chunks", usage, unsupported)
 
 
 ASK = {"copy": copy, "point": point}

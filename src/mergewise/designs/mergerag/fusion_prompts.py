@@ -52,6 +52,8 @@ _WORD_FOR_WORD = (
     "nothing shortened or added. Answer NONE if none helps."
 )
 
+AGAIN = "That repeats no sentence of the chunks. Copy the sentences to keep word for word, or answer NONE."
+
 
 def point(question: str, pair: Pair, directional: bool, own: Prompts = SHIPPED) -> list[Message]:
     """Show the pair as numbered sentences, the host's first."""
