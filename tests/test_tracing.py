@@ -181,6 +181,19 @@ def test_the_standard_variables_send_spans_to_a_collector(tmp_path: Path, texts:
     assert (QUESTION in str(spans)) == bool(texts)
 
 
+def test_a_command_sends_its_spans_before_it_ends(tmp_path: Path) -> None:
+    (tmp_path / "ship.md").write_text("The Aurora was built in Lyme in 1871.")
+    place = ["--index", str(tmp_path / "index")]
+    with recording() as (address, received):
+        environment = {**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": address}
+        for words in (["index", str(tmp_path / "ship.md"), "--embedder", "none"], ["ask", QUESTION]):
+            command = [sys.executable, "-m", "mergewise", *words, *place]
+            subprocess.run(command, env=environment, capture_output=True, check=True)
+    sent = [one for _, body in received for one in ExportTraceServiceRequest.FromString(body).resource_spans]
+    names = {span.name for one in sent for scope in one.scope_spans for span in scope.spans}
+    assert {"mergewise.index", "mergewise.ask", "mergewise.context"} <= names
+
+
 def test_without_variables_nothing_is_traced_or_imported(tmp_path: Path) -> None:
     assert ask_in_a_process(tmp_path / "one").stdout == "False\n"
     with recording() as (address, received):

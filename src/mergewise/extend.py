@@ -249,7 +249,8 @@ if TYPE_CHECKING:
     from mergewise.text.terms import STOP_WORDS as STOP_WORDS
     from mergewise.text.terms import UNSPACED as UNSPACED
     from mergewise.tracing import carrier as carrier
-    from mergewise.tracing import continued as continued
+    from mergewise.tracing import remote_parent as remote_parent
+    from mergewise.tracing import send_spans as send_spans
     from mergewise.tracing import span as span
     from mergewise.tracing import stages as stages
 
@@ -348,7 +349,7 @@ _HOMES = {
     "mergewise.text.sentences": "split_sentences",
     "mergewise.text.spans": "line_at line_starts number_ranges union",
     "mergewise.text.terms": "DENSE MARKS STOP_WORDS UNSPACED",
-    "mergewise.tracing": "carrier continued span stages",
+    "mergewise.tracing": "carrier remote_parent send_spans span stages",
 }
 _MODULES = {"defaults": "mergewise.defaults", "modes": "mergewise.designs.modes", "ranges": "mergewise.ranges"}
 __all__ = sorted([*_MODULES, *" ".join(_HOMES.values()).split()])

@@ -89,7 +89,7 @@ def carrier() -> dict[str, str]:
 
 
 @contextmanager
-def continued(headers: Mapping[str, str]) -> Iterator[None]:
+def remote_parent(headers: Mapping[str, str]) -> Iterator[None]:
     """Make the span that these headers carry the parent of the spans within."""
     if not headers or _tracer() is None:
         yield
@@ -102,6 +102,13 @@ def continued(headers: Mapping[str, str]) -> Iterator[None]:
         yield
     finally:
         context.detach(token)
+
+
+def send_spans() -> None:
+    """Send the spans that wait, before a process ends without the handlers of Python's exit."""
+    api = sys.modules.get("opentelemetry.trace")
+    if (flush := getattr(api and api.get_tracer_provider(), "force_flush", None)) is not None:
+        flush()
 
 
 def _ignore(attributes: Attributes) -> None:
@@ -117,10 +124,8 @@ def _tracer() -> Any:
 
 @lru_cache(2)
 def _tracer_of(provider: Any) -> Any:
-    from opentelemetry.trace import NoOpTracerProvider, ProxyTracerProvider
-
-    # a proxy stands for a provider that the program has not set yet
-    return None if isinstance(provider, NoOpTracerProvider | ProxyTracerProvider) else provider.get_tracer("mergewise")
+    # a provider without it is a proxy for one that the program has not set yet
+    return provider.get_tracer("mergewise") if hasattr(provider, "force_flush") else None
 
 
 @cache

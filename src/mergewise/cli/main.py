@@ -154,6 +154,10 @@ def main() -> None:
     # objects made by imports are never garbage: collecting among them costs a tenth of the run time
     gc.set_threshold(50_000, 20, 20)
     code = run()
+    if "mergewise.tracing" in sys.modules:
+        from mergewise.extend import send_spans
+
+        send_spans()
     try:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -42,7 +42,7 @@ from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from mergewise.extend import continued, in_thread, span
+from mergewise.extend import in_thread, remote_parent, span
 from mergewise.server.configuration import IdentityConfig, ServeLimits, ServerConfig, filter_of
 from mergewise.server.logs import request_fields
 from mergewise.server.metrics import Metrics
@@ -113,7 +113,10 @@ class SecurityMiddleware:
                 if self._issuer.lacks_key(_bearer(sent)):
                     await in_thread(self._issuer.update)
             exchange.limit_body(*self._check(scope, sent))
-            with continued(sent), span(f"{scope['method']} request", {"http.request.method": scope["method"]}) as note:
+            with (
+                remote_parent(sent),
+                span(f"{scope['method']} request", {"http.request.method": scope["method"]}) as note,
+            ):
                 await self._app(scope, exchange.receive, exchange.send)
                 note({"http.response.status_code": exchange.status, "http.route": self._route(scope)})
         except HTTPProblem as problem:
