@@ -3,6 +3,7 @@
 squad, 2wiki, ...       the sets of `data/bench`
 xquad-de, ...           the sets of `data/languages`
 questions, hops         the questions over manuals in `benchmarks/manuals`
+projects                its questions over three more projects, in the folder `projects` of MANUALS
 fastapi-de, ...         its questions in other languages, over a folder of the same name in MANUALS
 xquad-de>en, ...        the German questions over the English articles
 fastapi-en              questions in five languages over the English manual
@@ -32,7 +33,7 @@ def opened(name: str, cache: Path, corpora: Path | None = None, embedder: str = 
     """Open the index of a question set in `cache`, building it if missing."""
     if name in ("questions", "hops"):
         return manuals.opened(cache, embedder)
-    if name in manuals.corpora():
+    if name == "projects" or name in manuals.corpora():
         own = FOLDER.with_name(name) if corpora is None else corpora / name
         return manuals.opened(cache, embedder, own)
     name = _folder(name).name
@@ -43,7 +44,7 @@ def opened(name: str, cache: Path, corpora: Path | None = None, embedder: str = 
 
 def asked(name: str, split: Split, limit: int | None = None) -> list[Asked]:
     """Return the questions of a set with their gold, at most `limit`."""
-    if name in ("questions", "hops") or name in manuals.corpora():
+    if name in ("questions", "hops", "projects") or name in manuals.corpora():
         return [one for one in manuals.load(name, split) if one.answerable][:limit]
     question_set, is_across = load_question_set(_folder(name)), ">" in name
     questions = chosen_questions(question_set, split, None if is_across else limit)
@@ -66,17 +67,19 @@ def _folder(name: str) -> Path:
 def holds(one: Asked, spans: list[Span], texts: dict[str, str]) -> bool:
     """Return true if the spans hold every character of one of the golds, except marks at its ends and white space between spans.
 
-    Words cannot be compared in scripts without spaces, so the places count.
+    Words cannot be compared in scripts without spaces, so the places count. A quoted gold that another version of the reader has
+    moved is looked up in the text.
     """
-    return any(all(_held(gold, spans, texts[gold.doc_id]) for gold, _ in golds) for golds in one.golds)
+    return any(all(_held(gold, quoted, spans, texts[gold.doc_id]) for gold, quoted in golds) for golds in one.golds)
 
 
 def spans_of(context: Context) -> list[Span]:
     return [span for passage in context.passages for span in passage.spans]
 
 
-def _held(gold: Span, spans: list[Span], text: str) -> bool:
-    at, end = strip_span(text, gold.start, gold.end)
+def _held(gold: Span, quoted: str, spans: list[Span], text: str) -> bool:
+    start = gold.start if text.startswith(quoted, gold.start) else text.index(quoted)
+    at, end = strip_span(text, start, start + gold.end - gold.start)
     for start, stop in sorted((span.start, span.end) for span in spans if span.doc_id == gold.doc_id):
         if not text[at:start].strip(MARKS):
             at = max(at, stop)

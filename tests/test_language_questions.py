@@ -54,10 +54,25 @@ def test_halves_have_the_same_size(rows: list[Row]) -> None:
     assert abs(sum(count["tune"] - count["report"] for count in halves.values())) <= 2
 
 
+def test_halves_of_questions_over_unknown_projects_have_the_same_kinds() -> None:
+    rows = read_rows(QUESTIONS.with_name("projects.jsonl"))
+    assert len({row["question"] for row in rows}) == len({row["id"] for row in rows}) == 60
+    tune, report = (
+        Counter((row["id"].partition("-")[0], row["kind"]) for row in rows if row["half"] == half)
+        for half in ("tune", "report")
+    )
+    assert tune == report
+    for row in rows:
+        assert set(row) <= FIELDS and row["kind"] in KINDS, row["id"]
+        assert row["answers"] == list(dict.fromkeys(span["text"] for span in spans(row))), row["id"]
+        assert all(len(span["text"]) == span["end"] - span["start"] for span in spans(row)), row["id"]
+
+
 def test_no_question_is_reserved(rows: list[Row]) -> None:
     if not RESERVED.is_file():
         pytest.skip(f"missing file of reserved questions: {RESERVED}")
     reserved = set(RESERVED.read_text(encoding="utf-8").split())
+    rows = [*rows, *read_rows(QUESTIONS.with_name("projects.jsonl"))]
     assert not [row["id"] for row in rows if question_hash(row["question"]) in reserved]
 
 
