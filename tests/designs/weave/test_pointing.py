@@ -101,12 +101,12 @@ def test_pointed_sentences_get_in_although_weave_alone_would_skip_them(spec: str
     assert gained and (gained == lacking or spec != FIRST)
     found = ask(answer("Rain falls in spring"), budget=gained[0], spec=spec)
     (step,) = points(found)
-    assert texts(step) == ["Rain falls in spring."] and step.reason == "1 of 9 sentences are needed, in this order"
+    assert texts(step) == ["Rain falls in spring."] and step.reason == "1 of 10 sentences are needed, in this order"
     (taken,) = [s for s in found.trace if s.action == "take" and "the model pointed at it, number 1 of 1" in s.reason]
     assert taken.inputs == step.inputs
     assert step.note is not None
     assert step.note.as_dict() == {
-        "round": 1, "shown": 9, "pointed": 1, "missing": "", "calls": 1, "problem": ""
+        "round": 1, "shown": 10, "pointed": 1, "missing": "", "calls": 1, "problem": ""
     }  # fmt: skip
 
 
@@ -237,7 +237,7 @@ def test_the_first_choice_follows_the_last_choice() -> None:
     spec = "weave(select=point, k=1, hops=0, first=yes)"
 
     def script(messages: Sequence[Message]) -> str:
-        chosen = answer("Its mayor") if "missing" not in messages[0].text else answer("directed by", missing="Faro")
+        chosen = answer("Its mayor") if "missing" not in messages[0].text else answer("directed by Ada", missing="Faro")
         return chosen(messages)
 
     found = ask(script, FILMS, CITY, spec=spec, question="Silent Rain", budget=200)
@@ -318,8 +318,8 @@ FAILURES: dict[str, tuple[str | Turn, str, int]] = {
     "cut off": ('{"needed":"1 2 3"}' + " because" * 900, "it was cut off", 2),
     "nothing at all": ("", "it is no list of numbers", 2),
     "nothing needed": ('{"needed":"","missing":""}', "pointed at nothing", 1),
-    "everything": ('{"needed":"1-9","missing":""}', "pointed at everything", 1),
-    "everything, backwards": ('{"needed":[9,8,7,6,5,4,3,2,1]}', "pointed at everything", 1),
+    "everything": ('{"needed":"1-10","missing":""}', "pointed at everything", 1),
+    "everything, backwards": ('{"needed":[10,9,8,7,6,5,4,3,2,1]}', "pointed at everything", 1),
 }
 
 
@@ -344,7 +344,7 @@ def test_a_wrong_answer_is_repaired_once(serve: Callable[..., tuple[ChatServer, 
     found = assemble(FIRST, QUESTION, reader_of(FILMS), 60, Models(count_tokens, chat=chat))
     assert "Rain falls in spring." in found.text and found.usage.calls == 2
     assert "it is no list of numbers" in server.asked[1].messages[-1].text
-    assert "numbers from 1 to 9" in server.asked[1].messages[-1].text
+    assert "numbers from 1 to 10" in server.asked[1].messages[-1].text
 
 
 @pytest.mark.parametrize("budget", [1, 2, 5, 8, 12])

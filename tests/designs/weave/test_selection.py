@@ -179,21 +179,3 @@ def test_the_trace_gives_reasons_and_lists_left_out_sentences(monkeypatch: pytes
     assert stopped.action == "stop" and f"{len(candidates.pool) - 1} sentences left out" in stopped.reason
     assert [step.action for step in left] == ["left"] * min(LEFT_OUT, len(candidates.pool) - 1)
     assert not {span for step in left for span in step.inputs} & set(taken.inputs)
-
-
-def test_a_small_section_goes_in_whole() -> None:
-    """Compare `with_neighbours` with a literal transcription."""
-    candidates = candidates_of("q", FILMS)
-    rng = np.random.default_rng(3)
-    candidates.relevance[:] = rng.random(len(candidates.pool)).astype(np.float32)
-    sections = [sentence.section for sentence in candidates.pool.sentences]
-    sizes = {s: sum(x.tokens for x in candidates.pool.sentences if x.section == s) for s in sections}
-    for most in (0, min(sizes.values()), max(sizes.values())):
-        expected = []
-        for i, section in enumerate(sections):
-            around = [(j, abs(i - j)) for j in range(len(sections)) if abs(i - j) <= 2 and sections[j] == section]
-            share = 0.4 if sizes[section] <= most else 0.0
-            expected.append(
-                max([candidates.relevance[i], *(share**d * candidates.relevance[j] for j, d in around if d)])
-            )
-        assert candidates.with_neighbours(0.4, most).tolist() == pytest.approx(expected)

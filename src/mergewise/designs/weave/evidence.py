@@ -7,7 +7,7 @@ A sentence's relevance is the logistic function of a weighted sum of features in
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum
 from typing import NamedTuple
@@ -327,6 +327,11 @@ class SentencePool:
         leaves = (self._leads[i][0] for i in among if i in self._leads)
         return [leaf for leaf in dict.fromkeys(leaves) if leaf not in self._first]
 
+    @property
+    def led(self) -> Collection[int]:
+        """The candidates that need another one before them."""
+        return self._leads.keys()
+
     def opens(self, candidate: int) -> bool:
         """Return true if it is the first sentence under its heading, or of its document."""
         leaf, number = self.sentences[candidate]
@@ -424,23 +429,6 @@ class Candidates:
             )
             found.append(one)
         return tuple(found)
-
-    def with_neighbours(self, share: float, most: float) -> FloatArray:
-        """Return `relevance` raised by the neighbours in sections of up to `most` tokens, shape (candidates,).
-
-        A candidate gets at least `share` of the relevance of the sentence before or after it, and `share` squared of the next
-        ones. Unknown neighbours are skipped.
-        """
-        raised = self.relevance.copy()
-        sections, _ = self.pool.groups
-        sizes = np.bincount(sections, self.pool.tokens)[sections]
-        for distance in (1, 2):
-            near = (sections[distance:] == sections[:-distance]) & (sizes[distance:] <= most)
-            after, before = raised[distance:], raised[:-distance]
-            factor = np.float32(share**distance) * near
-            np.maximum(after, factor * self.relevance[:-distance], out=after)
-            np.maximum(before, factor * self.relevance[distance:], out=before)
-        return raised
 
 
 def judge(pool: SentencePool, signals: PoolSignals) -> Candidates:

@@ -12,6 +12,7 @@ from mergewise.assemble.sentences import SentenceInLeaf, next_start, section_of
 from mergewise.designs.weave.completeness import worthwhile
 from mergewise.designs.weave.evidence import Candidates, SentencePool, by_score
 from mergewise.designs.weave.parameters import Weave
+from mergewise.designs.weave.place import records_of, relevance_in_place
 from mergewise.designs.weave.submodular import Objective, maximise
 from mergewise.models.record import Models
 from mergewise.protocols import FloatArray
@@ -24,8 +25,6 @@ LENGTH_POWER = 0.4  # a sentence's worth is its relevance times its tokens to th
 ALIKE = 0.95  # cosine above which two sentences begin to count as near-duplicates
 HALF = 0.5  # share of a term that a sentence with it covers; half of that if the question asks for a list
 LEFT_OUT = 8  # the best sentences left out, which the trace lists
-GRAIN = 0.3  # minimum relevance as a share of the neighbour's, in a small section, which is then selected whole
-SECTION_SHARE = 1 / 3  # maximum size of a small section, as a share of the budget
 TILE = 6  # rows of a matrix product that is too small for BLAS to wake its threads, which would spin
 SURE = 0.05  # relevance from which a sentence fully covers its terms
 
@@ -44,7 +43,7 @@ def select(
     With the parameter `first`, the candidates that a model `pointed` at are selected first, in its order, as far as they fit.
     """
     first = pointed if parameters.first else ()
-    relevance = candidates.with_neighbours(GRAIN, budget * SECTION_SHARE)
+    relevance = relevance_in_place(candidates)
     best = by_score(relevance)[:CONSIDERED]
     pool = candidates.pool
     needed = needed_by(pool, list(dict.fromkeys([*best, *first])), parameters.previous)
@@ -131,6 +130,7 @@ def _trace_choices(
     pointed: Sequence[int],
 ) -> None:
     pool, signals = candidates.pool, candidates.signals
+    records = records_of(candidates)
     place = {i: f"the model pointed at it, number {n} of {len(pointed)}; " for n, i in enumerate(pointed, 1)}
 
     taken = set(chosen)
@@ -146,6 +146,8 @@ def _trace_choices(
             reasons.insert(0, f"the question names “{signals.named[sentence.section]}”")
         if terms := pool.terms[i]:
             reasons.append("covers: " + ", ".join(pool.asked.telling.spellings(terms)))
+        if sentence.section in records:
+            reasons.append("from a change log, a test or the like, which counts less")
         why = place.get(i, "") + ("; ".join(reasons) or "found by the search")
         if i not in taken:
             cause = Cause.LEFT

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate
@@ -18,7 +19,15 @@ from mergewise.defaults import EMBEDDER
 from mergewise.designs.design import Strategy
 from mergewise.designs.weave import sentence
 from mergewise.designs.weave.completeness import probabilities, scored_passages
-from mergewise.designs.weave.evidence import Candidates, PoolSignals, QuestionAspects, Reranked, SentencePool, judge
+from mergewise.designs.weave.evidence import (
+    Candidates,
+    PoolSignals,
+    QuestionAspects,
+    Reranked,
+    SentencePool,
+    by_score,
+    judge,
+)
 from mergewise.designs.weave.hops import (
     Follower,
     by_section,
@@ -29,6 +38,7 @@ from mergewise.designs.weave.hops import (
     strongest,
 )
 from mergewise.designs.weave.parameters import Weave
+from mergewise.designs.weave.place import relevance_in_place
 from mergewise.designs.weave.pointing import Pointed, point
 from mergewise.designs.weave.selection import CONSIDERED, select
 from mergewise.errors import UsageError
@@ -39,6 +49,8 @@ from mergewise.protocols import IndexReader
 from mergewise.types import Cause, Context, HopNote, Step
 
 SMALLEST = 8  # sentences tried without their heading lines if none fits with them
+AROUND = 10  # the first leaves of the search, around which the text is read on
+REACH = 2  # leaves read before and after each of them
 LEADS = 3  # maximum reads of further leaves for leads: a row's header, and the line that announces it
 
 
@@ -98,7 +110,11 @@ def gather(
     of_named = leaves_of([definition for definition, _ in named], ranked)
     embedder = None if models is None else models.embedder
     pool = SentencePool(asked, ranked, weights, rescaled=embedder is not None and embedder.spec != EMBEDDER)
-    pool.add(reader.sentences([*ranked, *of_named]).values())
+    around = [leaf + step for leaf in islice(ranked, AROUND) for step in range(-REACH, REACH + 1)]
+    found = reader.sentences([*ranked, *of_named, *around])
+    pool.add(found[leaf] for leaf in (*ranked, *of_named) if leaf in found)
+    documents = {found[leaf].document for leaf in islice(ranked, AROUND) if leaf in found}
+    pool.add(leaf for leaf in found.values() if leaf.document in documents)
     candidates = judge(pool, PoolSignals(named_sections(pool, named)))
     trace.append(Step("search", f"{len(ranked)} leaves, {len(pool)} sentences"))
     previous = previous_leaves(candidates, parameters.beam) if parameters.previous else []
@@ -137,9 +153,9 @@ def gather(
 
 
 def read_needed(candidates: Candidates, reader: IndexReader, count: int, *, previous: bool = False) -> Candidates:
-    """Read the leaves that the `count` most relevant candidates need before them, and the leaves that these need in turn."""
+    """Read the leaves that the `count` candidates to select first need before them, and the leaves that these need in turn."""
     for _ in range(LEADS):
-        needed = candidates.pool.missing(candidates.best(count))
+        needed = candidates.pool.missing(by_score(relevance_in_place(candidates))[:count])
         needed += previous_leaves(candidates, count) if previous else []
         further = reader.sentences(needed) if needed else {}
         if not further:

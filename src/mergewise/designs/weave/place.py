@@ -1,0 +1,189 @@
+"""What a sentence is worth in its place: next to others, in its section, and in its document.
+
+`evidence` judges each sentence by what it says. A passage that answers begins where the question's words are, and goes on. So the
+selection judges each sentence again, with the log-odds of the sentences around it, of its section and of its document.
+`python -m benchmarks.fitting place` fits the weights, for both shipped embedders together.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from mergewise.assemble.fragments import SectionKey
+from mergewise.designs.weave.evidence import FEATURES, Candidates, features_of
+from mergewise.protocols import FloatArray
+from mergewise.text.sections import place_of, search_key
+
+FAR = -9.0  # log-odds of a sentence that does not exist
+SURE = 1e-6  # relevance is clamped to [SURE, 1 - SURE]
+APART = 64.0  # more than the difference of any two log-odds
+UNRANKED = 1e-4  # the inverse rank of a leaf that the search did not find
+
+PLACE_WEIGHTS = {
+    "bias": 0.341,
+    "cosine": -1.788,
+    "leaf": 0.279,
+    "rank": 1.036,
+    "terms": 0.438,
+    "path_terms": 0.069,
+    "document": 0.317,
+    "elsewhere": -0.791,
+    "first": -0.744,
+    "named": -0.268,
+    "length": -0.280,
+    "offers": 0.055,
+    "link": -0.429,
+    "near": -0.395,
+    "rest": -6.801,
+    "onward": -2.166,
+    "exact": -4.000,
+    "before1": 0.041,
+    "after1": 0.069,
+    "before2": -0.014,
+    "after2": -0.040,
+    "above": 0.023,
+    "below": -0.122,
+    "section": -0.243,
+    "section_rank": -0.735,
+    "section_tokens": -0.437,
+    "left": 0.257,
+    "best_of_document": 0.484,
+    "sum_of_document": -0.357,
+    "z": 1.000,
+    "place": 0.209,
+    "tokens": 0.010,
+    "led": 0.220,
+    "record": -0.700,
+    "leaf_rank": 0.145,
+    "surest": -0.341,
+    "names": 0.649,
+    "links": 0.231,
+    "vectors": 0.592,
+    "p_z": -0.893,
+    "p_section": 2.782,
+    "p_above": -3.782,
+    "p_below": -2.441,
+    "p_before1": 1.024,
+    "p_before2": 0.058,
+    "p_after1": 0.696,
+    "p_after2": -0.048,
+    "p_gap": -1.231,
+}
+
+_RECORD = re.compile(
+    r"(?:^|[\W_])(?:chang(?:e|es|elog)|history|news|releases?|whatsnew|upgrad\w*|migrat\w*|deprecat\w*|archive\w*|tests?|conf)"
+    r"(?:[\W_]|$)|what.?s[ -]new|\bv?\d+\.\d+(?:\.\d+)?\b",
+    re.IGNORECASE,
+)
+_ASKS_FOR_RECORDS = re.compile(
+    r"\b(?:chang\w+|new|version|release\w*|since|upgrad\w*|migrat\w*|deprecat\w*|removed|history|when)\b|\d\.\d",
+    re.IGNORECASE,
+)
+
+
+def relevance_in_place(candidates: Candidates) -> FloatArray:
+    """Return the probability that each candidate is needed, judged in its place, shape (candidates,)."""
+    features = place_features(candidates)
+    z = np.full(len(candidates.pool), PLACE_WEIGHTS["bias"], np.float32)
+    for name, column in features.items():
+        z += np.float32(PLACE_WEIGHTS[name]) * column
+    return np.asarray(1 / (1 + np.exp(-z)), np.float32)
+
+
+def records_of(candidates: Candidates) -> set[SectionKey]:
+    """Return the sections of change logs, release notes, tests, archives and configurations, by file, title and headings.
+
+    Returns none if the question asks for changes, versions or dates.
+    """
+    pool = candidates.pool
+    if _ASKS_FOR_RECORDS.search(pool.asked.text):
+        return set()
+    firsts = {section: pool.sentences[members[0]].leaf for section, members in pool.members.items() if members}
+    return {
+        section
+        for section, leaf in firsts.items()
+        if _RECORD.search(search_key(leaf.title, leaf.headings, place_of(leaf.doc_id)))
+    }
+
+
+def place_features(candidates: Candidates) -> dict[str, FloatArray]:
+    """Return the features of all candidates by name, each of shape (candidates,)."""
+    pool, signals, count = candidates.pool, candidates.signals, len(candidates.pool)
+    if not count:
+        return {}
+    relevance = np.clip(candidates.relevance.astype(np.float64), SURE, 1 - SURE)
+    z = np.log(relevance / (1 - relevance))
+    sections, documents = pool.groups
+    # In the order of the text. A section is a run, and sentences that follow each other are in leaves that do.
+    starts = np.array([sentence.sentence.start for sentence in pool.sentences])
+    order = np.lexsort((starts, documents))
+    of_text, document = z[order], documents[order]
+    leaf = np.array([sentence.leaf.id for sentence in pool.sentences])[order]
+    run = np.cumsum(np.diff(sections[order], prepend=-1) != 0) - 1
+    in_text: dict[str, FloatArray] = {}
+    for step in (1, 2):
+        near = (document[step:] == document[:-step]) & (leaf[step:] - leaf[:-step] <= step)
+        before, after = np.full((2, count), FAR)
+        before[step:][near], after[:-step][near] = of_text[:-step][near], of_text[step:][near]
+        in_text |= {f"before{step}": before, f"after{step}": after}
+    # the best one above and below in the section
+    same = np.diff(run) == 0
+    above, below = np.full((2, count), FAR)
+    above[1:][same] = (np.maximum.accumulate(of_text + APART * run) - APART * run)[:-1][same]
+    rest = APART * (run[-1] - run)
+    below[:-1][same] = (np.maximum.accumulate((of_text + rest)[::-1])[::-1] - rest)[1:][same]
+    firsts = np.flatnonzero(np.diff(run, prepend=-1))
+    best = np.maximum.reduceat(of_text, firsts)
+    tokens = np.array(pool.tokens, float)[order]
+    through = np.cumsum(tokens)
+    ends = np.append(firsts[1:], count) - 1
+    left = through[ends][run] - through
+    in_document = np.flatnonzero(np.diff(document, prepend=-1))
+    number = np.cumsum(np.diff(document, prepend=-1) != 0) - 1
+    in_text |= {
+        "above": above,
+        "below": below,
+        "section": best[run],
+        "section_rank": np.log1p(ranks(best))[run],
+        "section_tokens": np.log1p(np.add.reduceat(tokens, firsts))[run],
+        "left": np.log1p(left),
+        "best_of_document": np.maximum.reduceat(of_text, in_document)[number],
+        "sum_of_document": np.log(np.add.reduceat(np.exp(of_text), in_document) + 1e-4)[number],
+    }
+    found = dict(zip(FEATURES, features_of(pool, signals).T, strict=True))
+    for name, values in in_text.items():
+        found[name] = np.empty(count)
+        found[name][order] = values
+    records = records_of(candidates)
+    led = np.zeros(count)
+    led[list(pool.led)] = 1
+    found |= {
+        "z": z,
+        "place": np.log1p(ranks(z)),
+        "tokens": np.log(np.maximum(1, pool.tokens)),
+        "led": led,
+        "record": np.array([sentence.section in records for sentence in pool.sentences], float),
+        "leaf_rank": -np.log(np.maximum(pool.fixed[:, 1], UNRANKED)),
+    }
+    # of the question
+    found |= {
+        name: np.full(count, float(value))
+        for name, value in {
+            "surest": z.max(),
+            "names": bool(signals.named),
+            "links": bool(signals.links),
+            "vectors": pool.compares(),
+        }.items()
+    }
+    curved = ("z", "section", "above", "below", "before1", "before2", "after1", "after2")
+    found |= {f"p_{name}": 1 / (1 + np.exp(-found[name])) for name in curved}
+    return found | {"p_gap": 1 / (1 + np.exp(z.max() - z))}
+
+
+def ranks(scores: FloatArray) -> FloatArray:
+    """Return the rank of each score, from 0 for the highest. Ties keep their order."""
+    found = np.empty(len(scores), np.float32)
+    found[np.argsort(-scores, kind="stable")] = np.arange(len(scores))
+    return found
