@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.conftest import examples
 
 from mergewise.evaluate import statistics as intervals
+from mergewise.evaluate.pairs import PairedTests, ScoreVector
 from mergewise.evaluate.statistics import (
     FLIPS,
     STUDENT,
@@ -21,7 +22,6 @@ from mergewise.evaluate.statistics import (
     holm,
     interval,
     mean_interval,
-    paired_interval,
     sign_flip,
     smallest_difference,
     student,
@@ -77,18 +77,15 @@ def test_an_interval_lies_among_the_values_and_shifts_with_them(values: list[flo
 @settings(max_examples=20)
 @given(VALUES, st.floats(-1, 1))
 def test_a_pair_of_methods_is_judged_by_its_differences(theirs: list[float], better: float) -> None:
-    ours = [value + better for value in theirs]
-    assert paired_interval(ours, theirs) == pytest.approx((better, better), abs=1e-9)
-    low, high = paired_interval(theirs, [0.0] * len(theirs))
-    assert (low, high) == bootstrap(theirs)
+    ours, tests = np.array(theirs) + better, PairedTests({"a": range(len(theirs))})
+    found = tests.gain_interval(ScoreVector({"a": ours}), ScoreVector({"a": np.array(theirs)}))
+    assert found == pytest.approx((better, better), abs=1e-9)
 
 
 def test_no_questions_have_no_interval() -> None:
-    for empty in (lambda: wilson(0.5, 0), lambda: bootstrap([]), lambda: paired_interval([], [])):
+    for empty in (lambda: wilson(0.5, 0), lambda: bootstrap([])):
         with pytest.raises(ValueError, match="no questions"):
             empty()
-    with pytest.raises(ValueError):
-        paired_interval([1.0], [1.0, 2.0])
 
 
 CLUSTERED = st.lists(st.tuples(st.floats(-5, 5), st.integers(0, 3)), min_size=1, max_size=8)

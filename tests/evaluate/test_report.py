@@ -17,7 +17,7 @@ from mergewise.evaluate.report import evaluation_report
 from mergewise.evaluate.report_records import EvaluationReport, ReportPair
 from mergewise.evaluate.runs.run_folder import memory_run
 from mergewise.evaluate.runs.run_row import RunRow
-from mergewise.evaluate.statistics import holm, paired_interval, sign_flip, wilson
+from mergewise.evaluate.statistics import holm, interval, sign_flip, wilson
 from mergewise.types import Span
 
 Scores = Sequence[float | None]
@@ -189,7 +189,7 @@ def test_a_difference_is_the_mean_of_paired_differences(scored: list[tuple[bool,
     gains = [a - b for a, b in zip(ours, theirs, strict=True)]
     assert found.difference == pytest.approx(sum(gains) / len(gains))
     assert found.probability == sign_flip(gains, groups)
-    assert found.interval == pytest.approx(paired_interval(ours, theirs, groups))
+    assert found.interval == pytest.approx(interval(gains, groups))
     assert (found.better, found.worse) == (gains.count(1.0), gains.count(-1.0))
 
 

@@ -21,8 +21,8 @@ from mergewise.evaluate.statistics import (
     STUDENT,
     Interval,
     holm,
+    interval,
     mean_interval,
-    paired_interval,
     sign_flip,
     smallest_difference,
 )
@@ -141,7 +141,7 @@ class PairedTests:
             known = ~np.isnan(values)
             clusters = self._clusters[name][known]
             if len(np.unique(clusters)) <= len(STUDENT):
-                return paired_interval(list(ours.by_set[name][known]), list(theirs.by_set[name][known]), list(clusters))
+                return interval(list(values[known]), list(clusters))
         ours, theirs = self._on_common(ours, theirs, gains)
         low, high = map(float, np.nanquantile(self._means(ours) - self._means(theirs), (0.025, 0.975)))
         return low, high

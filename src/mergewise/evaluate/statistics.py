@@ -96,12 +96,6 @@ def mean_interval(values: Sequence[float], clusters: Sequence[int]) -> Interval:
     return max(low, 0.0), min(high, 1.0) if max(values) <= 1 else high
 
 
-def paired_interval(ours: Sequence[float], theirs: Sequence[float], clusters: Sequence[int] | None = None) -> Interval:
-    """Return the interval of the mean difference of two methods, paired by question."""
-    differences = [a - b for a, b in zip(ours, theirs, strict=True)]
-    return bootstrap(differences) if clusters is None else interval(differences, clusters)
-
-
 def sign_flip(differences: Sequence[float], clusters: Sequence[int] | None = None) -> float:
     """Return the p-value of the paired sign-flip test: the probability of a mean at least as far from zero under random signs.
 

@@ -30,7 +30,7 @@ from mergewise.evaluate.metrics import mean
 from mergewise.evaluate.question_sets import Question, clusters
 from mergewise.evaluate.runs.digests import digest
 from mergewise.evaluate.runs.run_plan import toml_value
-from mergewise.evaluate.statistics import Interval, paired_interval, sign_flip, standard_error
+from mergewise.evaluate.statistics import Interval, interval, sign_flip, standard_error
 from mergewise.evaluate.synthetic.records import MADE
 from mergewise.evaluate.tuning.keeping import HoldoutAccess, HoldoutLog, KeptMeasure
 from mergewise.evaluate.tuning.measuring import METRICS, ContextMeasure, Measure, Metric, PointScore
@@ -315,7 +315,7 @@ def held_out_of(rows: Sequence[Sequence[PointScore]], numbers: Sequence[int], op
         default_tokens=mean([row[0].tokens for row in rows]),
         winner_tokens=mean([row[1].tokens for row in rows]),
         difference=mean(differences),
-        interval=paired_interval(after, before, numbers),
+        interval=interval(differences, numbers),
         p=sign_flip(differences, numbers),
         alpha=opening.alpha,
         before=opening.before,
