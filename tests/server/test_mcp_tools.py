@@ -26,8 +26,9 @@ from mergewise.cli.main import app
 from mergewise.errors import install_command
 from mergewise.extend import token_counter
 from mergewise.models.o200k import count_o200k
-from mergewise.server.mcp.library import IndexLibrary, LocalCallers, collection_name
+from mergewise.server.mcp.library import IndexLibrary, LocalCallers
 from mergewise.server.mcp.tools import mcp_server
+from mergewise.server.targets import collection_name, descriptive_name
 from tests.server.conftest import LiveServer
 
 READING = ["context", "find", "outline", "read", "grep", "ask"]
@@ -270,9 +271,9 @@ def test_texts_are_added_and_removed_with_write_access(tmp_path: Path) -> None:
 
 
 def test_the_name_of_a_collection_comes_from_its_folder() -> None:
-    assert collection_name(Path("/data/My Pets.index")) == "my-pets"
-    assert collection_name(Path("/data/Manual/mergewise.index")) == "manual"
-    assert collection_name(Path("/")) == "index"
+    assert collection_name(descriptive_name(Path("/data/My Pets.index"))) == "my-pets"
+    assert collection_name(descriptive_name(Path("/data/Manual/mergewise.index"))) == "manual"
+    assert collection_name(descriptive_name(Path("/"))) == "documents"
 
 
 # -- over standard input and output

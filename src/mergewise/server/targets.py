@@ -45,13 +45,13 @@ def served_place(named: Path | None, docs: Sequence[Path] = (), follow_links: bo
     if is_url(path):
         if docs:
             raise UsageError(f"read-only index: {path} is in a bucket", "remove --docs")
-        title = _descriptive_name(path)
+        title = descriptive_name(path)
         return ServedPlace(_state_of(path), {collection_name(title): CollectionConfig(path, title=title)})
     for folder in docs:
         if not folder.is_dir():
             raise UsageError(f"not a folder: {folder}", "pass a folder of documents")
     folders = tuple(Path(os.path.realpath(folder)) for folder in docs)
-    title = folders[0].name if folders else _descriptive_name(path)
+    title = folders[0].name if folders else descriptive_name(path)
     own = CollectionConfig(title=title, folders=folders, follow_links=follow_links)
     is_for_index = named is None or (path.suffix == DEFAULT_INDEX.suffix and not path.exists())
     if state_file(path).exists() or (is_for_index and docs):
@@ -73,7 +73,7 @@ def collection_name(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:63].rstrip("-") or "documents"
 
 
-def _descriptive_name(index: Path) -> str:
+def descriptive_name(index: Path) -> str:
     """Return the name of an index, or of its folder if the index has a generic name."""
     real = index if is_url(index) else Path(os.path.realpath(index))
     return real.parent.name if collection_name(real.name) in _GENERIC_NAMES else real.name.removesuffix(".index")
@@ -83,6 +83,6 @@ def _state_of(index: Path) -> Path:
     real = os.fspath(index) if is_url(index) else os.path.realpath(index)
     digest = sha256(os.fsencode(real)).hexdigest()[:16]
     try:
-        return state_directory() / "serve" / f"{collection_name(_descriptive_name(index))}-{digest}"
+        return state_directory() / "serve" / f"{collection_name(descriptive_name(index))}-{digest}"
     except (OSError, RuntimeError) as error:
         raise UsageError(f"cannot find the user's state directory: {error}", "set XDG_STATE_HOME or HOME") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from mergewise.server.answers import AnswerForms
 from mergewise.server.collection_query import CollectionQuery, QuestionEvent
 from mergewise.server.collections import indexing_notice
 from mergewise.server.mcp.tools import Caller, mcp_server
+from mergewise.server.targets import collection_name, descriptive_name
 from mergewise.types import Document
 
 
@@ -72,7 +72,7 @@ class LocalCallers:
     def __call__(self, call: object) -> Caller:
         if not self.opened:
             self.opened.append(self.open())
-        libraries = {collection_name(self.directory): IndexLibrary(self.opened[0], self.strategy)}
+        libraries = {collection_name(descriptive_name(self.directory)): IndexLibrary(self.opened[0], self.strategy)}
         return Caller(libraries, lambda session: self.memory, lambda session, memory: None)
 
 
@@ -83,10 +83,3 @@ def serve_index(callers: LocalCallers, count: TokenCounter, *, writes: bool = Fa
     finally:
         for index in callers.opened:
             index.close()
-
-
-def collection_name(directory: Path) -> str:
-    """Name the collection after its directory, or after the parent folder if the directory has the default name."""
-    directory = directory.resolve()
-    stem = directory.stem if directory.stem not in ("mergewise", "index") else directory.parent.name
-    return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:63] or "index"
