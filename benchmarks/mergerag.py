@@ -14,6 +14,8 @@ import re
 from collections.abc import Sequence
 from time import perf_counter
 
+from tests.chat_server import ChatServer
+
 from benchmarks.corpus import bench_folder
 from mergewise import concurrency
 from mergewise.designs.mergerag.notes import MergeNote
@@ -21,7 +23,7 @@ from mergewise.designs.strategies import merge_context
 from mergewise.evaluate.loaders import load_question_set
 from mergewise.models.openai_chat import OpenAIChat
 from mergewise.models.record import Models
-from mergewise.models.scripted import ChatServer, Turn
+from mergewise.models.scripted import Turn
 from mergewise.models.tokens import count_tokens
 from mergewise.text.sentences import split_sentences
 from mergewise.types import Context, Message, Passage, Span

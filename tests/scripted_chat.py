@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import mergewise
-from mergewise.models.scripted import ChatServer
+from tests.chat_server import ChatServer
 
 
 @pytest.fixture

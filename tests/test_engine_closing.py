@@ -14,8 +14,9 @@ import pytest
 import mergewise as mw
 from mergewise.models import release
 from mergewise.models.openai_chat import OpenAIChat
-from mergewise.models.scripted import ChatServer, ScriptedChat
+from mergewise.models.scripted import ScriptedChat
 from mergewise.types import Message
+from tests.chat_server import ChatServer
 
 CATS = mw.Document("cats", "Cats eat fish.")
 

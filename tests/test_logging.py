@@ -12,7 +12,8 @@ import pytest
 
 import mergewise as mw
 from mergewise.models.openai_chat import OpenAIChat
-from mergewise.models.scripted import ChatServer, Turn
+from mergewise.models.scripted import Turn
+from tests.chat_server import ChatServer
 
 
 def messages(caplog: pytest.LogCaptureFixture, level: int) -> str:

@@ -17,8 +17,9 @@ from mergewise.cli.configuration import harmless
 from mergewise.cli.main import configuration
 from mergewise.designs import PROMPTS, VIEWS
 from mergewise.errors import UsageError
-from mergewise.models.scripted import ChatServer, ScriptedChat
+from mergewise.models.scripted import ScriptedChat
 from mergewise.types import SHIPPED, Prompts
+from tests.chat_server import ChatServer
 from tests.command import run_text
 from tests.designs.mrag.marking import good
 from tests.scripted_chat import serve as serve

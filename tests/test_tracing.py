@@ -18,8 +18,9 @@ import mergewise as mw
 from mergewise import tracing
 from mergewise.errors import ModelError
 from mergewise.models.openai_chat import OpenAIChat
-from mergewise.models.scripted import ChatServer, Turn
+from mergewise.models.scripted import Turn
 from mergewise.types import Message
+from tests.chat_server import ChatServer
 
 sdk = pytest.importorskip("opentelemetry.sdk.trace", reason="the extra `otel` is not installed")
 

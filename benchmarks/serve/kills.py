@@ -31,9 +31,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from tests.chat_server import ChatServer
+
 import mergewise as mw
 from mergewise.models.cache import FILE
-from mergewise.models.scripted import ChatServer, Turn
+from mergewise.models.scripted import Turn
 from mergewise.server.records import ENDED, Job
 from mergewise.server.state import State
 from mergewise.types import Message

@@ -13,8 +13,9 @@ from itertools import chain, count
 from pathlib import Path
 
 import httpx2 as httpx
+from tests.chat_server import ChatServer
 
-from mergewise.models.scripted import ChatServer, Script
+from mergewise.models.scripted import Script
 from mergewise.server.records import Scope
 from mergewise.server.state import State
 

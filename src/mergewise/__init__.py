@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from mergewise.models.openai_scorer import OpenAIScorer as OpenAIScorer
     from mergewise.models.record import Models as Models
     from mergewise.models.rerank_http import HTTPReranker as HTTPReranker
-    from mergewise.models.scripted import ChatServer as ChatServer
     from mergewise.models.scripted import ScriptedChat as ScriptedChat
     from mergewise.models.scripted_causal import ScriptedCausal as ScriptedCausal
     from mergewise.models.tokens import count_tokens as count_tokens
@@ -106,7 +105,7 @@ _HOMES = {
     "mergewise.models.openai_scorer": "OpenAIScorer",
     "mergewise.models.record": "Models",
     "mergewise.models.rerank_http": "HTTPReranker",
-    "mergewise.models.scripted": "ChatServer ScriptedChat",
+    "mergewise.models.scripted": "ScriptedChat",
     "mergewise.models.scripted_causal": "ScriptedCausal",
     "mergewise.models.tokens": "count_tokens",
     "mergewise.opening": "estimate open",

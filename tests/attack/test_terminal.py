@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import mergewise as mw
-from mergewise.models.scripted import ChatServer
 from mergewise.text.printable import on_one_line, printable
 from tests.attack.support import LONG, Done, command, on_terminal, posix_only
+from tests.chat_server import ChatServer
 
 CLEAR, TITLE, C1, BELL, BACK = "\x1b[2J", "\x1b]0;owned\x07", "\x9b31m", "\x07", "\x08\x08\x08"
 OVERRIDE, MARKS, HIDDEN = "\u202e", "\u200f\u200e\u061c", "\U000e0041\U000e007f\ufff9\u2028\u2029\u3164\u115f"

@@ -13,11 +13,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from tests.chat_server import ChatServer
 from tests.command import run_text
 from tests.support import patience
 
 from mergewise.cli.answering import folded
-from mergewise.models.scripted import ChatServer, Turn
+from mergewise.models.scripted import Turn
 from mergewise.types import Message
 
 pytest.importorskip("openai")

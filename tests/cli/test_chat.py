@@ -15,9 +15,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from tests.chat_server import ChatServer
 from tests.command import run, run_text
 
-from mergewise.models.scripted import ChatServer, Turn
+from mergewise.models.scripted import Turn
 from mergewise.types import Message
 
 COMMAND = [sys.executable, "-m", "mergewise"]

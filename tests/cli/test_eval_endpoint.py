@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests.chat_server import ChatServer
 from tests.evaluate.towns import WordReranker, saved_task
 from typer.testing import CliRunner
 
@@ -13,7 +14,6 @@ from mergewise.cli.main import app
 from mergewise.evaluate.report import PLUMBING
 from mergewise.evaluate.runs.run_folder import open_run
 from mergewise.models import RERANKERS
-from mergewise.models.scripted import ChatServer
 from mergewise.types import Message
 
 GRADED = '{"answer": "1502", "relevant": true, "support": "full", "useful": 5}'

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests.chat_server import ChatServer
 from tests.cli.invoking import invoke
 from tests.evaluate.towns import saved_task
 
 from mergewise.errors import UsageError
 from mergewise.evaluate.judging import judge_requests, kappa, verdict_of
 from mergewise.evaluate.runs.run_folder import open_run
-from mergewise.models.scripted import ChatServer
 from mergewise.types import Message
 
 ANSWERS = {"Arden": "Mason Ardeny", "Brook": "It was Mason Brooky.", "Corin": "Somebody else", "Delos": "Mason Delosy"}

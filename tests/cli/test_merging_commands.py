@@ -7,9 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.chat_server import ChatServer
 from tests.command import run_text
-
-from mergewise.models.scripted import ChatServer
 
 TEXT = "".join(
     f"# Animal {i}\n\nAnimal {i} eats food number {i} and nothing else. It sleeps at noon. Its fur is grey.\n\n"

@@ -6,12 +6,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.chat_server import ChatServer
 from tests.cli.test_table_runs import play
 from tests.cli.test_table_runs import system as system
 from typer.testing import CliRunner, Result
 
 from mergewise.cli.main import app
-from mergewise.models.scripted import ChatServer
 
 SETS = {"macrag": "hotpotqa", "mergerag": "2wiki", "m-rag": "narrativeqa", "aed-rag": "nq"}
 TABLES = {"macrag": "1", "mergerag": "1", "m-rag": "2", "aed-rag": "2"}

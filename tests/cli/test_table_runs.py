@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from tests.chat_server import ChatServer
 from tests.designs.aed import tripling
 from tests.designs.mrag import marking
 from tests.evaluate.towns import QUESTIONS as ASKED
@@ -32,7 +33,7 @@ from mergewise.evaluate.presets import preset, preset_names
 from mergewise.evaluate.runs.run_folder import open_run
 from mergewise.extend import PROMPTS, write_prompts
 from mergewise.generate.mode import Need
-from mergewise.models.scripted import ChatServer, Turn
+from mergewise.models.scripted import Turn
 from mergewise.protocols import FloatArray
 from mergewise.types import Document, Message
 

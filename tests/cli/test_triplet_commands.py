@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from tests.chat_server import ChatServer
 from tests.cli.invoking import invoke as run
 from tests.command import run_text
 from tests.designs.aed.tripling import good
@@ -14,7 +15,7 @@ from typer.testing import CliRunner
 
 from mergewise.cli.main import app
 from mergewise.errors import UsageError
-from mergewise.models.scripted import ChatServer, Turn
+from mergewise.models.scripted import Turn
 from mergewise.types import Message
 
 QUESTION = "Who built the mill?"

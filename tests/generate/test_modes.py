@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.chat_server import ChatServer
 
 import mergewise as mw
 from mergewise.cli.output import usage_line
@@ -21,7 +22,7 @@ from mergewise.generate.mode import Request
 from mergewise.generate.notes import sentences_of_extract
 from mergewise.generate.prompts import NOT_FOUND
 from mergewise.models.record import Models
-from mergewise.models.scripted import ChatRequest, ChatServer, ScriptedChat, Turn
+from mergewise.models.scripted import ChatRequest, ScriptedChat, Turn
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Answer, Context, Document, Message, Passage, ReplyOptions, Span, Usage
 

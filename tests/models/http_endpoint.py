@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler
 from typing import Any, TypeAlias
 
-from mergewise.models.scripted import LoopbackServer
+from tests.chat_server import LoopbackServer
 
 Reply: TypeAlias = tuple[int, object, Mapping[str, str]]
 """Status, content as bytes or as a JSON value, and headers. The status 0 closes the connection."""

@@ -1,4 +1,4 @@
-"""The chat adapter over real HTTP, against the scripted endpoint that ships with the package."""
+"""The chat adapter over real HTTP, against a scripted endpoint."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests import chat_server
+from tests.chat_server import ChatServer
 from tests.support import patience
 
 from mergewise.concurrency import run
 from mergewise.errors import InputRefused, ModelError, UsageError
 from mergewise.models import load_chat
 from mergewise.models.endpoint import LONGEST_PAUSE, Endpoint
-from mergewise.models.scripted import ChatServer, Turn
+from mergewise.models.scripted import Turn
 from mergewise.protocols import ChatModel
 from mergewise.types import Message, Reply, Usage
 
@@ -183,13 +185,11 @@ def test_a_broken_stream_yields_the_pieces_before_the_error(serve: Connect) -> N
 
 
 def test_an_invalid_answer_is_an_error(serve: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mergewise.models import scripted
-
     without_choices: list[Any] = [{}, [], {"choices": []}, {"choices": None}, {"choices": [{"message": None}]}]
     for answer in (*without_choices, NO_TEXT, "text", 7, None):
         server, chat = serve(["x"])
         monkeypatch.setattr(
-            scripted._Handler,
+            chat_server._Handler,
             "_complete",
             lambda handler, *rest, answer=answer: handler._send(200, json.dumps(answer).encode(), {}),
         )

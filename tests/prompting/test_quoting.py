@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests.chat_server import ChatServer
 
 import mergewise as mw
-from mergewise.models.scripted import ChatServer
 from mergewise.prompting import quoting
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.types import Document

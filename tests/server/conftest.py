@@ -20,11 +20,12 @@ import httpx2 as httpx
 import pytest
 
 import mergewise as mw
-from mergewise.models.scripted import ChatServer, Script
+from mergewise.models.scripted import Script
 from mergewise.server.admission import ConcurrencyLimiter
 from mergewise.server.configuration import ModelConfig, ServeLimits, ServerConfig
 from mergewise.server.records import CollectionRecord, Scope
 from mergewise.server.state import State
+from tests.chat_server import ChatServer
 from tests.postgres import PostgresServer, postgres_server
 from tests.support import patience
 

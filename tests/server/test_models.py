@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import mergewise as mw
-from mergewise.models.scripted import ChatServer
 from mergewise.server.backup import write_backup
 from mergewise.server.models import AddedModel, ModelConfig
+from tests.chat_server import ChatServer
 from tests.page import chromium
 from tests.server.conftest import LiveServer
 from tests.server.test_web_page import ask, click, go, text, until, visit_address, write

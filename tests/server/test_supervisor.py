@@ -25,12 +25,12 @@ import pytest
 
 import mergewise as mw
 from mergewise.errors import IndexBusy, StoreError, UsageError
-from mergewise.models.scripted import ChatServer
 from mergewise.server import processes
 from mergewise.server.balance import ABSENT, ConnectionCounts
 from mergewise.server.configuration import CollectionConfig, ServerConfig
 from mergewise.server.processes import Child, Supervisor, listening_socket, prepare, tell_systemd, token_file
 from mergewise.server.state import State
+from tests.chat_server import ChatServer
 from tests.server.killing import Summarizer, assert_each_done_once, queue
 from tests.support import patience, until
 

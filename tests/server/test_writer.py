@@ -14,7 +14,6 @@ import pytest
 
 import mergewise as mw
 from mergewise.errors import Cancelled, IndexBusy
-from mergewise.models.scripted import ChatServer
 from mergewise.server.collections import Collections
 from mergewise.server.configuration import CollectionConfig, ModelConfig, ServerConfig
 from mergewise.server.jobs import process, watch
@@ -25,6 +24,7 @@ from mergewise.server.processes import prepare
 from mergewise.server.records import READ_ONLY, CollectionRecord, Job, JobKind, Upload
 from mergewise.server.spool import keep_bytes
 from mergewise.server.state import State
+from tests.chat_server import ChatServer
 
 CATS = b"# Cats\n\nCats purr at night. They sleep by day.\n"
 

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 import mergewise as mw
-from mergewise.models.scripted import ChatServer
 from mergewise.server.configuration import CollectionConfig, ModelConfig, ServerConfig
 from mergewise.server.jobs.process import run_jobs
 from mergewise.server.processes import prepare
 from mergewise.server.records import ENDED
 from mergewise.server.state import State
+from tests.chat_server import ChatServer
 from tests.server.killing import Summarizer, assert_each_done_once, queue
 from tests.support import patience, until
 

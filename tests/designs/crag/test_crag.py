@@ -27,10 +27,10 @@ from mergewise.designs.strategies import assemble
 from mergewise.models import release
 from mergewise.models.openai_chat import OpenAIChat
 from mergewise.models.record import Models
-from mergewise.models.scripted import ChatServer
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import FloatArray
 from mergewise.types import Context, Document, Step
+from tests.chat_server import ChatServer
 from tests.support import HashEmbedder, memory_store, reader_of
 
 QUESTION = "Which wheel has the mill of Arden?"

@@ -17,9 +17,10 @@ from mergewise.designs.mrag.chunks import PICSettings
 from mergewise.errors import ModelError
 from mergewise.models.cache import CachedChat
 from mergewise.models.record import Models
-from mergewise.models.scripted import ChatServer, ScriptedChat, Turn
+from mergewise.models.scripted import ScriptedChat, Turn
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Document, Message, Usage
+from tests.chat_server import ChatServer
 from tests.command import run_text
 from tests.support import HashEmbedder
 

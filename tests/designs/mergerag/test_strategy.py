@@ -15,10 +15,11 @@ from mergewise.designs.mergerag.notes import MergeNote
 from mergewise.designs.strategies import assemble, merge_context, room_for
 from mergewise.errors import UsageError
 from mergewise.models.record import Models
-from mergewise.models.scripted import ChatServer, ScriptedChat, Turn
+from mergewise.models.scripted import ScriptedChat, Turn
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import FloatArray
 from mergewise.types import Context, Document, Message, Passage, Span
+from tests.chat_server import ChatServer
 from tests.conftest import examples
 from tests.memory_store import MemoryStore
 from tests.support import ScriptedReader, memory_store

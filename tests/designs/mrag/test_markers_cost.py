@@ -19,8 +19,9 @@ import pytest
 import mergewise
 from mergewise.index.writing.write import AT_ONCE
 from mergewise.models.cache import FILE, call_key
-from mergewise.models.scripted import ChatRequest, ChatServer, Turn
+from mergewise.models.scripted import ChatRequest, Turn
 from mergewise.types import Document, Message
+from tests.chat_server import ChatServer
 from tests.command import run_text
 from tests.designs.mrag.marking import good
 

@@ -19,10 +19,11 @@ from mergewise.designs.raptor.tree import MMR, RaptorReader, SummaryTree, grow, 
 from mergewise.errors import ModelError, UsageError
 from mergewise.models import release
 from mergewise.models.openai_chat import OpenAIChat
-from mergewise.models.scripted import ChatServer, Turn
+from mergewise.models.scripted import Turn
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import FloatArray
 from mergewise.types import Document
+from tests.chat_server import ChatServer
 from tests.support import HashEmbedder
 
 TOPICS = ("towers stone mason", "rivers flood bridge", "bread oven flour", "ships sail harbour")

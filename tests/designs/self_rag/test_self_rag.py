@@ -19,10 +19,10 @@ from mergewise.generate.sources import Source
 from mergewise.models import release
 from mergewise.models.openai_chat import OpenAIChat
 from mergewise.models.record import Models
-from mergewise.models.scripted import ChatServer
 from mergewise.models.scripted_causal import ScriptedCausal
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Answer, Document, Message
+from tests.chat_server import ChatServer
 from tests.support import memory_store, reader_of
 
 QUESTION = "Who built the mill?"

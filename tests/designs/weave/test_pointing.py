@@ -21,10 +21,11 @@ from mergewise.designs.strategies import assemble
 from mergewise.designs.weave.pointing import LONGEST_SEARCH, NeededSentences, Pointed, choice_in
 from mergewise.errors import ModelError, UsageError
 from mergewise.models.record import Models
-from mergewise.models.scripted import ChatServer, Script, ScriptedChat, Turn
+from mergewise.models.scripted import Script, ScriptedChat, Turn
 from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader
 from mergewise.types import Context, Document, Message, Step
+from tests.chat_server import ChatServer
 from tests.conftest import examples
 from tests.designs.weave.support import FILMS, MANUAL, reader_of
 from tests.support import HashEmbedder, cancel_when, memory_store, new_store, rows_of
