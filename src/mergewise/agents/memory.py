@@ -6,9 +6,7 @@ from collections.abc import Iterable
 from zlib import crc32
 
 from mergewise.extend import union
-from mergewise.types import Document, Span
-
-Part = tuple[int, int]
+from mergewise.types import Document, Part, Span
 
 MOST_DOCUMENTS = 1_000
 """Documents of a session. Beyond them, the one that was shown longest ago is forgotten."""

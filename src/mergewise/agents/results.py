@@ -15,11 +15,11 @@ from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 from unicodedata import normalize
 
-from mergewise.agents.memory import Memory, Part
+from mergewise.agents.memory import Memory
 from mergewise.errors import UsageError, did_you_mean
 from mergewise.extend import SURROGATE, code_for, heading_path, line_at, line_starts, markdown_headings, on_one_line
 from mergewise.protocols import TokenCounter
-from mergewise.types import GAP, Document, DocumentInfo, Heading, Span
+from mergewise.types import GAP, Document, DocumentInfo, Heading, Part, Span
 
 Made = TypeVar("Made")
 Json: TypeAlias = Mapping[str, Any]

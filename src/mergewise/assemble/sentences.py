@@ -11,8 +11,7 @@ import numpy as np
 from mergewise.assemble.fragments import Fragment, SectionKey
 from mergewise.protocols import FloatArray
 from mergewise.text.sections import heading_path
-from mergewise.text.spans import Part
-from mergewise.types import Leaf, LeafSentences, Sentence, Span
+from mergewise.types import Leaf, LeafSentences, Part, Sentence, Span
 
 
 class SentenceInLeaf(NamedTuple):

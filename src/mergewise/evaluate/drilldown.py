@@ -23,6 +23,7 @@ from mergewise.evaluate.measured import Measured, MeasuredSet
 from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.runs.run_row import RunRow
 from mergewise.extend import printable, shorten, union
+from mergewise.types import Part
 
 LIMIT = 5_500_000
 """Maximum of bytes of all blocks."""
@@ -35,7 +36,7 @@ PER_CHARACTER = 0.55
 LONGEST = 2000
 """Maximum of characters of a question, an answer or a gold text."""
 
-Ranges = dict[tuple[str, str], list[tuple[int, int]]]
+Ranges = dict[tuple[str, str], list[Part]]
 
 
 def question_blocks(
@@ -192,7 +193,7 @@ def _contexts(
 # -- documents
 
 
-def _length(spans: Sequence[tuple[int, int]]) -> int:
+def _length(spans: Sequence[Part]) -> int:
     return sum(end - start for start, end in spans)
 
 

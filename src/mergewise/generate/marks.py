@@ -19,6 +19,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
+from mergewise.types import Part
+
 _OPENING, _CLOSING = "[【［", "]】］"
 _BRACKETS = re.escape(_OPENING + _CLOSING)
 _DASH = "‐‑–—−-"
@@ -225,10 +227,10 @@ def _plain_words(text: str) -> str:
     return " ".join(text.replace("\\", "").split())
 
 
-def _closed_brackets(run: str) -> list[tuple[int, int]]:
+def _closed_brackets(run: str) -> list[Part]:
     """Return the outermost closed brackets, in order."""
     open_at: list[int] = []
-    groups: list[tuple[int, int]] = []
+    groups: list[Part] = []
     for step in _STEP.finditer(run):
         if step[0] in _OPENING:
             open_at.append(step.start())

@@ -12,6 +12,7 @@ import numpy as np
 from mergewise.errors import Cancelled
 from mergewise.protocols import Embedder, FloatArray, PartEmbedder, languages_known
 from mergewise.store.views import Progress
+from mergewise.types import Part
 
 TEXTS_AT_ONCE = 512
 """Number of texts that are embedded between two progress messages."""
@@ -126,9 +127,7 @@ class _WatchedEmbedder:
 class _WatchedPartEmbedder(_WatchedEmbedder):
     """An embedder of parts that reports its progress."""
 
-    def embed_parts(
-        self, texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]]
-    ) -> tuple[FloatArray, list[FloatArray]]:
+    def embed_parts(self, texts: Sequence[str], parts: Sequence[Sequence[Part]]) -> tuple[FloatArray, list[FloatArray]]:
         assert isinstance(self.embedder, PartEmbedder)
         rows, part_rows = [], []
         for part in self._parts_of(texts):

@@ -25,6 +25,7 @@ from mergewise.files import state_directory, write_whole
 from mergewise.log import log
 from mergewise.models import knows_embedder
 from mergewise.protocols import Embedder, FloatArray, PartEmbedder, languages_known
+from mergewise.types import Part
 
 _NEEDED = "give the embedder a `spec` (a name), a `dimension` (a number), `embed_documents` and `embed_queries`"
 
@@ -83,9 +84,7 @@ class GivenEmbedder:
 class GivenPartEmbedder(GivenEmbedder):
     """A `GivenEmbedder` around an object that also embeds parts of texts."""
 
-    def embed_parts(
-        self, texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]]
-    ) -> tuple[FloatArray, list[FloatArray]]:
+    def embed_parts(self, texts: Sequence[str], parts: Sequence[Sequence[Part]]) -> tuple[FloatArray, list[FloatArray]]:
         assert isinstance(self.given, PartEmbedder)
         whole, of_parts = self.given.embed_parts(texts, parts)
         rows = [self._rows(vectors, len(of_text)) for vectors, of_text in zip(of_parts, parts, strict=True)]

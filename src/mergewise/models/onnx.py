@@ -34,6 +34,7 @@ from mergewise.files import regular_bytes
 from mergewise.models.tokens import encode, load_tokenizer
 from mergewise.models.unigram import Tokens, vocabulary
 from mergewise.ranges import CheckedFields, Range
+from mergewise.types import Part
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -127,9 +128,7 @@ class OnnxEmbedder:
     def _stack(self, rows: Sequence[FloatArray]) -> FloatArray:
         return np.concatenate(rows) if rows else np.empty((0, self.dimension), dtype=np.float32)
 
-    def _pool(
-        self, prefix: str, texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]] | None
-    ) -> list[FloatArray]:
+    def _pool(self, prefix: str, texts: Sequence[str], parts: Sequence[Sequence[Part]] | None) -> list[FloatArray]:
         """Return for each text with the prefix the row of the whole, then the rows of its parts.
 
         The next slab is tokenised while one slab runs, so that no core waits for tokens.
@@ -216,9 +215,7 @@ class OnnxEmbedder:
 class OnnxPartEmbedder(OnnxEmbedder):
     """An `OnnxEmbedder` whose model returns token vectors, and whose vector of a text is their mean."""
 
-    def embed_parts(
-        self, texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]]
-    ) -> tuple[FloatArray, list[FloatArray]]:
+    def embed_parts(self, texts: Sequence[str], parts: Sequence[Sequence[Part]]) -> tuple[FloatArray, list[FloatArray]]:
         """Return the vectors of `embed_documents` and, from the same pass, unit vectors of the `parts` of each text.
 
         A part is a span of characters. Its vector is the mean of the vectors of its word pieces, in the context of the whole
@@ -318,7 +315,7 @@ def truncate(pieces: Sequence[Piece], limit: int) -> Sequence[Piece]:
     return pieces if len(pieces) <= limit else [*pieces[: limit - 1], pieces[-1]]
 
 
-def ranges_of(parts: Sequence[tuple[int, int]], starts: Sequence[int]) -> list[tuple[int, int]]:
+def ranges_of(parts: Sequence[Part], starts: Sequence[int]) -> list[Part]:
     """Return the range of all word pieces, then the range of the pieces that start in each part.
 
     `starts` holds the character offset of each word piece.

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from mergewise.models.tokens import SURROGATE
+from mergewise.types import Part
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -35,7 +36,7 @@ class Tokens(NamedTuple):
     """The numbers of a text's tokens, with the marks of beginning and end, and their places in characters."""
 
     ids: list[int]
-    offsets: list[tuple[int, int]]
+    offsets: list[Part]
 
 
 @cache

@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from mergewise.types import Document, Message, Reply
+from mergewise.types import Document, Message, Part, Reply
 
 FloatArray: TypeAlias = npt.NDArray[np.float32]
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -49,9 +49,7 @@ def languages_known(embedder: Embedder) -> frozenset[str] | None:
 class PartEmbedder(Protocol):
     """An `Embedder` that also embeds parts of a text, in the same pass and in the context of the whole text."""
 
-    def embed_parts(
-        self, texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]]
-    ) -> tuple[FloatArray, list[FloatArray]]:
+    def embed_parts(self, texts: Sequence[str], parts: Sequence[Sequence[Part]]) -> tuple[FloatArray, list[FloatArray]]:
         """Return the rows of `embed_documents`, and for each text the unit rows of its parts, which are spans of characters."""
 
 

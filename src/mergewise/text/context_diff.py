@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from mergewise.text.markup import says_something
 from mergewise.text.sentences import strip_span
 from mergewise.text.spans import union
-from mergewise.types import Context, Span
+from mergewise.types import Context, Part, Span
 
 
 class OtherSpans:
     """The spans of all contexts but one."""
 
     def __init__(self, spans: Iterable[Span]) -> None:
-        parts: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        parts: dict[str, list[Part]] = defaultdict(list)
         for span in spans:
             parts[span.doc_id].append((span.start, span.end))
         self._parts = {doc_id: union(own) for doc_id, own in parts.items()}

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from mergewise.text.markup import CODE_DIRECTIVES, DIRECTIVE, readable
 from mergewise.text.sentences import Form, blocks
-from mergewise.text.spans import Part
+from mergewise.types import Part
 
 StyleName: TypeAlias = Literal["code", "strong", "em", "mark"]
 """`mark` is mark-up that a screen hides: asterisks, backticks, the target of a link."""

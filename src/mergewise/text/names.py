@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from mergewise.text.terms import DENSE, LETTERS, MARKS, STOP_WORDS, UNSPACED
+from mergewise.types import Part
 
 LONGEST = 6  # words of a name in running text
 LONGEST_TITLE = 12  # words of a title that is a name
@@ -76,7 +77,7 @@ class Words(NamedTuple):
     folded: tuple[str, ...] = ()
     marked: tuple[bool, ...] = ()
     unsure: tuple[bool, ...] = ()
-    places: tuple[tuple[int, int], ...] = ()
+    places: tuple[Part, ...] = ()
 
     def is_joined(self, first: int, last: int) -> bool:
         """Return true if two of the words `first .. last - 1` follow each other without a space."""
@@ -106,7 +107,7 @@ def words_of(text: str, languages: Collection[str] = ()) -> Words:
     set_off = bytearray(len(text))
     for match in _SET_OFF.finditer(text):
         set_off[match.start() : match.end()] = b"\1" * len(match[0])
-    words: list[tuple[str, bool, bool, tuple[int, int]]] = []
+    words: list[tuple[str, bool, bool, Part]] = []
     for match in _WORD.finditer(text):
         start = match.start()
         spaced = match[0].isascii() or _DENSE.search(match[0]) is None

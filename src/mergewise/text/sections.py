@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import takewhile
 
-from mergewise.types import Heading
+from mergewise.types import Heading, Part
 
 _ATX = re.compile(
     r"^[ ]{0,3}(?P<fence>`{3,}+|~{3,}+)[^\n]*\n(?:.*\n)*?[ ]{0,3}(?P=fence)[`~]*[ \t]*(?:\n|\Z)"
@@ -48,7 +48,7 @@ def shared_path(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(titles[0] for titles in takewhile(lambda titles: len(set(titles)) == 1, zip(*paths, strict=False)))
 
 
-def paragraphs(text: str, start: int, end: int) -> list[tuple[int, int]]:
+def paragraphs(text: str, start: int, end: int) -> list[Part]:
     """Return consecutive spans that tile `text[start:end]`, each a paragraph with the blank lines after it."""
     starts = [start, *(m.end() for m in _PARAGRAPH_BREAK.finditer(text, start, end) if start < m.end() < end)]
     return list(zip(starts, [*starts[1:], end], strict=True)) if start < end else []

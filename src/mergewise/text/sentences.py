@@ -16,6 +16,8 @@ from typing import Any, Literal, TypeAlias
 
 import sentencex
 
+from mergewise.types import Part
+
 Form: TypeAlias = Literal["prose", "item", "heading", "row", "edge", "code", "line", "more"]
 """What a block of text is. `edge` is a rule, or a line of a drawn table without text; `more` a line that belongs to the one
 above; `code` is in fences."""
@@ -98,7 +100,7 @@ _LONGEST_WINDOW = 4 * _WINDOW
 MAX_CHARS_PER_TOKEN = 12
 
 
-def split_sentences(text: str, language: str = "en") -> list[tuple[int, int]]:
+def split_sentences(text: str, language: str = "en") -> list[Part]:
     """Split a text into sentences, as (start, end) character offsets in order.
 
     Sentences are not empty, have no white space at their ends, and are separated only by white space. A code block in
@@ -220,7 +222,7 @@ def lines_of(text: str, start: int, end: int) -> list[tuple[int, int, Form]]:
     return [(a, b, "line" if a in begins else "more") for a, b in lines]
 
 
-def _is_ragged(text: str, lines: Sequence[tuple[int, int]]) -> bool:
+def _is_ragged(text: str, lines: Sequence[Part]) -> bool:
     """Return true if most lines end early: without a full stop, where the next word would have had room."""
     longest = sorted(b - a for a, b in lines)[-1 - len(lines) // 4]
     early = (
@@ -231,7 +233,7 @@ def _is_ragged(text: str, lines: Sequence[tuple[int, int]]) -> bool:
     return len(lines) > 2 and sum(early) >= _MOST * (len(lines) - 1)
 
 
-def strip_span(text: str, start: int, end: int) -> tuple[int, int]:
+def strip_span(text: str, start: int, end: int) -> Part:
     """Return the span without the white space at its ends. For a blank span, start == end."""
     core = text[start:end].rstrip()
     if not core:
@@ -240,11 +242,11 @@ def strip_span(text: str, start: int, end: int) -> tuple[int, int]:
     return (end - len(core.lstrip()) if core[0].isspace() else start), end
 
 
-def segment(text: str, start: int, end: int, language: str) -> list[tuple[int, int]]:
+def segment(text: str, start: int, end: int, language: str) -> list[Part]:
     block = text[start:end]
     if len(block) < 3:
         return [(start, end)]
-    spans: list[tuple[int, int]] = []
+    spans: list[Part] = []
     # The bounds of the previous sentence.
     first = last = start
     at = start
@@ -283,7 +285,7 @@ def segment(text: str, start: int, end: int, language: str) -> list[tuple[int, i
         at += len(piece)
     if ")" in block or "]" in block:
         # A sentence in brackets ends at its bracket: "(It did.) Next." are two.
-        parts: list[tuple[int, int]] = []
+        parts: list[Part] = []
         for first, last in spans:
             for match in _BRACKET_END.finditer(text, max(first - 1, 0), last):
                 parts.append((first, match.start(1)))
@@ -323,12 +325,12 @@ def _was_split_wrongly(tail: str, after: str) -> bool:
     return not _INITIAL.search(tail) or (bool(_NAME_PART.match(after)) and after.split(maxsplit=1)[0] not in _STARTERS)
 
 
-def split_long(text: str, start: int, end: int, limit: int, measure: Callable[[str], int]) -> list[tuple[int, int]]:
+def split_long(text: str, start: int, end: int, limit: int, measure: Callable[[str], int]) -> list[Part]:
     """Cut `text[start:end]` into consecutive pieces of at most `limit` by `measure`, at bounds of clauses or words if possible.
 
     The pieces tile the span. A word is cut only if it alone exceeds the limit.
     """
-    pieces: list[tuple[int, int]] = []
+    pieces: list[Part] = []
     pending = [(start, end)]
     while pending:
         left, right = pending.pop()

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, groupby
 from pathlib import PurePath
-from typing import TypeAlias
 
-Part: TypeAlias = tuple[int, int]
+from mergewise.types import Part
 
 # Formats whose text is converted from the file, so that its lines differ from those of the file.
 CONVERTED = frozenset(

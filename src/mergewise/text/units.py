@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from mergewise.text.markup import CODE_DIRECTIVES, DIRECTIVE, readable, says_something
 from mergewise.text.sentences import Form, blocks, lines_of, segment, strip_span
-from mergewise.types import Kind
+from mergewise.types import Kind, Part
 
 # In characters: the maximum length of an announcement joined with its units, and of an item kept whole, and the length
 # above which code is cut between its lines.
@@ -127,7 +127,7 @@ class _Walk:
         margin = self.text[self.text.rfind("\n", 0, start) + 1 : start]
         return _Block(start, end, kind, len(margin.expandtabs(4)) if margin and not margin.strip() else 0)
 
-    def _add(self, parts: Iterable[tuple[int, int]], lead: int | None, rest: int | None, kind: Kind) -> None:
+    def _add(self, parts: Iterable[Part], lead: int | None, rest: int | None, kind: Kind) -> None:
         """Add the parts of a block. The first one needs `lead`, the others need `rest`."""
         for start, end in parts:
             if self.text.startswith(_FENCES, start):
@@ -262,7 +262,7 @@ class _Walk:
         else:
             self._close_list()
         # the depths of the lines above, with their units
-        above: list[tuple[int, int]] = []
+        above: list[Part] = []
         asked = False
         for block in self._paragraphs(region):
             depth = 2 * block.indent + (block.kind == "more")
@@ -363,9 +363,9 @@ class _Walk:
         if self._announced_by == unit:
             self.open.add(unit)
 
-    def _sentences(self, block: _Block) -> list[tuple[int, int]]:
+    def _sentences(self, block: _Block) -> list[Part]:
         """Return the sentences of a block. A sentence that only qualifies the one before it is part of that sentence."""
-        parts: list[tuple[int, int]] = []
+        parts: list[Part] = []
         for start, end in segment(self.text, block.start, block.end, self.language):
             if parts and _QUALIFIES.match(self.text, start) and end - parts[-1][0] <= ITEM:
                 parts[-1] = (parts[-1][0], end)
@@ -374,7 +374,7 @@ class _Walk:
         return parts
 
 
-def _rows(text: str, region: Sequence[_Block]) -> list[tuple[int, int]]:
+def _rows(text: str, region: Sequence[_Block]) -> list[Part]:
     """Return the rows of a table, the first with the line below it.
 
     Between the edges of a grid, all lines are one row. So are the lines of a header, and lines with an empty first column.
@@ -387,7 +387,7 @@ def _rows(text: str, region: Sequence[_Block]) -> list[tuple[int, int]]:
     grid = bars and (len(edges) > 3 or any(text.find("=", e.start, e.end) > 0 for e in edges))
     first = _FIRST_COLUMN.match(text[text.rfind("\n", 0, edges[0].start) + 1 : edges[0].end]) if edges else None
     starts = {edge.start for edge in edges}
-    rows: list[tuple[int, int]] = []
+    rows: list[Part] = []
     fresh = True
     in_header = region[0].kind == "edge" and len(edges) > 2
     for block in region:
@@ -407,7 +407,7 @@ def _rows(text: str, region: Sequence[_Block]) -> list[tuple[int, int]]:
     return rows
 
 
-def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+def _lines(text: str, start: int, end: int) -> Iterator[Part]:
     """Yield the lines of a stretch, each from its own beginning."""
     start = text.rfind("\n", 0, start) + 1
     while start < end:

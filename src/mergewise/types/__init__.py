@@ -32,6 +32,7 @@ from mergewise.types.documents import MetadataValue as MetadataValue
 from mergewise.types.documents import Name as Name
 from mergewise.types.documents import OneCondition as OneCondition
 from mergewise.types.documents import Page as Page
+from mergewise.types.documents import Part as Part
 from mergewise.types.documents import RowId as RowId
 from mergewise.types.documents import Section as Section
 from mergewise.types.documents import Sentence as Sentence

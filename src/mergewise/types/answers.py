@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 from mergewise.types.chat import Message, Usage
-from mergewise.types.documents import Kind, Leaf, Span, short_line
+from mergewise.types.documents import Kind, Leaf, Part, Span, short_line
 from mergewise.types.trace import Step
 
 
@@ -218,7 +218,7 @@ class Citation:
     page: int | None = None
     line: int | None = None
     kind: Kind | None = None
-    quoted: tuple[int, int] | None = None
+    quoted: Part | None = None
     commit: str | None = None
 
     def __repr__(self) -> str:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 MetadataValue: TypeAlias = str | int | float | bool
 Metadata: TypeAlias = Mapping[str, MetadataValue]
+Part: TypeAlias = tuple[int, int]
+"""A part of a text: its start and end."""
 OneCondition: TypeAlias = str | Mapping[str, Any]
 Where: TypeAlias = OneCondition | Sequence[OneCondition | None]
 """A condition as text, a filter as JSON, or a list of both that must all hold. None in the list is ignored."""
@@ -29,7 +31,7 @@ LeafId: TypeAlias = Annotated[int, "leaf"]
 Kind: TypeAlias = Literal["prose", "item", "row", "line", "entry", "code"]
 """What a sentence or another unit of text is: a sentence of prose, an item of a list, a row of a table, a line of a log or of
 settings with its further lines, a record of fields, or a stretch of code."""
-DocumentUnit: TypeAlias = tuple[int, int] | tuple[int, int, Kind]
+DocumentUnit: TypeAlias = Part | tuple[int, int, Kind]
 _SHOWN = 60  # characters of a text that a record's repr shows
 
 

@@ -20,8 +20,7 @@ from mergewise.assemble.fragments import Candidate
 from mergewise.assemble.sentences import SentenceInLeaf, sentence_cosines, sentence_vectors
 from mergewise.protocols import FloatArray
 from mergewise.text.languages import Terms
-from mergewise.text.spans import Part
-from mergewise.types import LeafSentences
+from mergewise.types import LeafSentences, Part
 
 LEXICAL = 0.5
 NEIGHBOUR = 0.2

@@ -34,8 +34,8 @@ from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.prompting.replies import json_in, object_schema
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, CheckedFields, Range
-from mergewise.text.spans import Part, union
-from mergewise.types import Context, PromptTemplate, Span, Step, Usage
+from mergewise.text.spans import union
+from mergewise.types import Context, Part, PromptTemplate, Span, Step, Usage
 
 DocumentRank: TypeAlias = Literal["max", "mean", "sum", "llm"]
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from mergewise.evaluate.loaders.rows import BadRow, Pool, Record, SetReader, piece_at, sentence_at, texts
 from mergewise.evaluate.question_sets import Evidence, Question, QuestionSet
+from mergewise.types import Part
 
 _PASSAGE = re.compile(r"^(?:Passage |段落|文章)\d+[:：]?[ \t]*\n", re.MULTILINE)
 
@@ -39,7 +40,7 @@ def hotpotqa_question(row: Record, pool: Pool, place: str = "") -> Question:
     )
 
 
-def paragraphs_of(row: Record) -> list[tuple[str, str, list[tuple[int, int]]]]:
+def paragraphs_of(row: Record) -> list[tuple[str, str, list[Part]]]:
     """Return the title and text of each paragraph, and the bounds of its sentences."""
     context = row["context"]
     pairs = zip(context["title"], context["sentences"], strict=True) if isinstance(context, dict) else context
@@ -53,11 +54,11 @@ def supporting_facts(row: Record) -> list[tuple[str, int]]:
     return [(title.strip(), int(number)) for title, number in pairs]
 
 
-def _join(sentences: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
+def _join(sentences: Sequence[str]) -> tuple[str, list[Part]]:
     """Join sentences as they are if they contain their blanks (HotpotQA), else with a blank (2Wiki)."""
     between = "" if any(one[:1].isspace() for one in sentences[1:]) else " "
     text = ""
-    bounds: list[tuple[int, int]] = []
+    bounds: list[Part] = []
     for sentence in sentences:
         start = len(text) + len(between) * bool(bounds)
         text += between * bool(bounds) + sentence
@@ -68,7 +69,7 @@ def _join(sentences: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
 
 
 def _sentences_of(
-    facts: Sequence[tuple[str, int]], paragraphs: dict[str, tuple[str, list[tuple[int, int]]]], pool: Pool
+    facts: Sequence[tuple[str, int]], paragraphs: dict[str, tuple[str, list[Part]]], pool: Pool
 ) -> Evidence | None:
     """Return the sentences of the facts, or None if a fact names a missing paragraph or sentence, as in some copies."""
     pieces = []

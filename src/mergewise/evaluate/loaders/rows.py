@@ -17,7 +17,7 @@ from typing import Any, TextIO, TypeAlias, TypeVar
 from mergewise.errors import UsageError
 from mergewise.evaluate.question_sets import Question, QuestionSet, SkippedRow
 from mergewise.extend import split_sentences
-from mergewise.types import Document, Span
+from mergewise.types import Document, Part, Span
 
 Record: TypeAlias = Mapping[str, Any]
 PlacedRecords: TypeAlias = Iterator[tuple[str, Record]]
@@ -270,7 +270,7 @@ def sentence_at(document: Document, start: int, end: int) -> tuple[Span, str]:
     return piece_at(document, min([start, *(a for a, _ in inside)]), max([end, *(b for _, b in inside)]))
 
 
-def place_of(text: str, piece: str) -> tuple[int, int] | None:
+def place_of(text: str, piece: str) -> Part | None:
     """Find a piece in a text, exactly or with other blanks between its words. Return its start and end, or None."""
     words = piece.split()
     if not words:

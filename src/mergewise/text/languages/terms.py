@@ -18,6 +18,7 @@ from mergewise.text.languages.analysis import WORD, grams, lower_case, pieces, s
 from mergewise.text.languages.detection import ENGLISH
 from mergewise.text.languages.table import language_of
 from mergewise.text.terms import TermFinder, composed, english_terms
+from mergewise.types import Part
 
 COMMON = 1 / 3  # share of leaves from which a term says nothing
 BEGINNING = 4  # letters of a word that may begin another one
@@ -64,7 +65,7 @@ class Terms:
 
     def spellings(self, terms: Collection[str]) -> list[str]:
         """Return some of the terms as the question spells them, in its order. Characters that follow each other are joined."""
-        runs: list[tuple[int, int]] = []
+        runs: list[Part] = []
         for start, end, (term, *_) in self._places:
             if term in terms:
                 runs.append((runs.pop()[0] if runs and start < runs[-1][1] else start, end))

@@ -27,7 +27,6 @@ from typing import Any, Literal, NamedTuple
 
 from mergewise.text.alignment import words
 from mergewise.text.markup import readable
-from mergewise.text.spans import Part
 from mergewise.text.support.denial import OPPOSED, clauses, denies, says_no
 from mergewise.text.support.figures import dates, figures, holds_date, roman
 from mergewise.text.support.names import (
@@ -47,6 +46,7 @@ from mergewise.text.support.names import (
 )
 from mergewise.text.support.sources import KnownSentence, ReadSource, stems, terms_of, without_figures
 from mergewise.text.terms import STOP_WORDS
+from mergewise.types import Part
 
 ENOUGH = 0.5  # minimum share of the content words
 SENTENCES = 4  # maximum sentences that support a statement together

@@ -11,12 +11,12 @@ from functools import cache
 
 from mergewise.text.languages.table import language_table
 from mergewise.text.question import AskedName, asked_names, may_be_german
-from mergewise.text.spans import Part
 from mergewise.text.support.denial import denies, says_no
 from mergewise.text.support.figures import Figure, figures
 from mergewise.text.support.judge import Judge
 from mergewise.text.support.sources import Extract, ReadSource, without_figures
 from mergewise.text.terms import content_terms
+from mergewise.types import Part
 
 MOST_TERMS, SOME_TERMS = 0.85, 0.5
 """Minimum shares of the question's other terms in a sentence with its titles. It denies the question, or has another number."""

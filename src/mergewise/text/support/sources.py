@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from mergewise.text.alignment import TOKEN, words
 from mergewise.text.markup import readable
 from mergewise.text.sentences import split_sentences
-from mergewise.text.spans import Part
 from mergewise.text.support.denial import clauses, says_no
 from mergewise.text.support.figures import DateMention, Figure, dates, figures, known_figures
 from mergewise.text.support.names import (
@@ -30,6 +29,7 @@ from mergewise.text.support.names import (
     root,
 )
 from mergewise.text.terms import content_terms
+from mergewise.types import Part
 
 _UNSPACED = re.compile(r"[぀-ヿ㐀-鿿가-힯]{2,}")  # characters that are words or parts of words
 _RUN_ON = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]{3,}")  # Thai and others, written without spaces
@@ -99,7 +99,7 @@ class ReadSource:
     stems: frozenset[str]
     exact: frozenset[str]  # words as written
     initials: frozenset[str]
-    german: tuple[tuple[int, int], ...]
+    german: tuple[Part, ...]
 
     @classmethod
     def of(cls, extracts: Sequence[Extract], path: str) -> ReadSource:

@@ -28,7 +28,7 @@ from mergewise.prompting.replies import object_schema
 from mergewise.text.alignment import words
 from mergewise.text.spans import one_line
 from mergewise.text.terms import STOP_WORDS
-from mergewise.types import SHIPPED, Message, Prompts, PromptTemplate
+from mergewise.types import SHIPPED, Message, Part, Prompts, PromptTemplate
 
 HELD = 0.75  # minimum share of a part's words in a sentence or title that holds the part
 LONGEST = 300  # characters of a head or tail
@@ -138,10 +138,10 @@ class PassageWords(NamedTuple):
     """The words of a passage: of its title and headings, of each sentence with its offsets, and of all together."""
 
     above: frozenset[str]
-    sentences: tuple[tuple[frozenset[str], tuple[int, int]], ...]
+    sentences: tuple[tuple[frozenset[str], Part], ...]
     everything: frozenset[str]
 
-    def sentence(self, head: str, relation: str, tail: str) -> tuple[int, int] | str:
+    def sentence(self, head: str, relation: str, tail: str) -> Part | str:
         """Return the offsets of the sentence that holds most of the triplet, or the reason why no sentence fits.
 
         The sentence must hold the head or the tail. The other part may be elsewhere in the passage, or in its title and headings,
@@ -154,7 +154,7 @@ class PassageWords(NamedTuple):
             if not _holds(self.everything, part):
                 return f"{name} not in the text"
 
-        def score(sentence: tuple[frozenset[str], tuple[int, int]]) -> float:
+        def score(sentence: tuple[frozenset[str], Part]) -> float:
             in_head, in_relation, in_tail = (len(sentence[0] & part) / len(part) for part in parts)
             return in_head + 0.5 * in_relation + in_tail
 

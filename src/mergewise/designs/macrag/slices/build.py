@@ -29,9 +29,9 @@ from mergewise.protocols import TokenCounter
 from mergewise.store.views import Estimate, OnShare, ViewRows
 from mergewise.text.sections import shared_path
 from mergewise.text.sentences import split_long, split_sentences, strip_span
-from mergewise.text.spans import Part, union
+from mergewise.text.spans import union
 from mergewise.text.terms import content_terms
-from mergewise.types import DocumentRows, Rows
+from mergewise.types import DocumentRows, Part, Rows
 
 # A summary of up to this number of sentences leaves none out.
 FEW = 3

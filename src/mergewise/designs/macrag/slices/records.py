@@ -13,7 +13,7 @@ from mergewise.index.views import PromptHash, search_rows
 from mergewise.protocols import RowReader
 from mergewise.ranges import Range, check_fields, short_repr
 from mergewise.store.tables import Table
-from mergewise.types import DocumentRows, LeafId, RowId, Span
+from mergewise.types import DocumentRows, LeafId, Part, RowId, Span
 
 Unit: TypeAlias = Literal["tokens", "characters"]
 
@@ -90,7 +90,7 @@ class Chunk:
     tokens: int
     text: str  # document.text[start:end]
     summary: str
-    parts: tuple[tuple[int, int], ...] = ()
+    parts: tuple[Part, ...] = ()
 
     @property
     def span(self) -> Span:
@@ -112,7 +112,7 @@ class Slice:
     id: RowId
     doc_id: str
     chunk: RowId
-    parts: tuple[tuple[int, int], ...]
+    parts: tuple[Part, ...]
     title: str
     headings: tuple[str, ...]
     text: str
@@ -125,7 +125,7 @@ class SliceParts:
     id: int
     doc_id: str
     chunk: RowId
-    parts: tuple[tuple[int, int], ...]
+    parts: tuple[Part, ...]
 
     @property
     def spans(self) -> tuple[Span, ...]:

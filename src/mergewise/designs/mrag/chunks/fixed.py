@@ -20,8 +20,7 @@ from mergewise.models.record import Models
 from mergewise.protocols import TokenCounter
 from mergewise.store.views import ViewRows
 from mergewise.text.sentences import split_long
-from mergewise.text.spans import Part
-from mergewise.types import DocumentRows
+from mergewise.types import DocumentRows, Part
 
 _SPACELESS = "぀-ヿ㐀-鿿\uf900-\ufaff"  # kana, Chinese characters
 _WORD = re.compile(rf"[{_SPACELESS}][^\w\s]*\s*|[^\s{_SPACELESS}]+\s*")

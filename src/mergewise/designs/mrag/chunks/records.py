@@ -16,8 +16,7 @@ from mergewise.ranges import CheckedFields, Range
 from mergewise.store.tables import Table
 from mergewise.store.views import ViewRows
 from mergewise.text.sections import shared_path, short_name
-from mergewise.text.spans import Part
-from mergewise.types import DocumentRows, RowId, Rows, Span
+from mergewise.types import DocumentRows, Part, RowId, Rows, Span
 
 _SIZE = Range(1, 1_000_000)
 _Most = Annotated[int, _SIZE, "Maximum size of a chunk in tokens; longer ones are split between sentences"]

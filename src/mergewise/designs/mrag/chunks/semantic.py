@@ -26,8 +26,7 @@ from mergewise.index.windows import windows
 from mergewise.models.record import Models, embed_groups
 from mergewise.protocols import Embedder, FloatArray, TokenCounter
 from mergewise.store.views import ViewRows
-from mergewise.text.spans import Part
-from mergewise.types import DocumentRows
+from mergewise.types import DocumentRows, Part
 
 
 def build(documents: Sequence[DocumentRows], settings: SemanticSettings, models: Models) -> list[ViewRows]:

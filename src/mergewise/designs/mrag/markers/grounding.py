@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from mergewise.text.sentences import split_sentences
-from mergewise.text.spans import Part
 from mergewise.text.support.judge import Judge
 from mergewise.text.support.names import forms, in_order
+from mergewise.types import Part
 
 Ungrounded: TypeAlias = Literal["replace", "drop", "keep"]
 """Treatment of a sentence without support in its paragraphs: replace it by their nearest sentence, drop it, or keep it."""

@@ -15,8 +15,7 @@ from mergewise.models.tokens import count_tokens
 from mergewise.ranges import SHARE, CheckedFields, Range
 from mergewise.store.tables import Table
 from mergewise.text.sentences import strip_span
-from mergewise.text.spans import Part
-from mergewise.types import DocumentRows, RowId, Sentence, Span
+from mergewise.types import DocumentRows, Part, RowId, Sentence, Span
 
 Made: TypeAlias = str
 """Maker of a marker: the chat "model", "rules", or "copy" for a copy of a segment without a marker (k = v)."""
