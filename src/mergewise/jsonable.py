@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from mergewise.types import (
     AddReport,
@@ -16,6 +15,8 @@ from mergewise.types import (
     Context,
     DocumentInfo,
     Evidence,
+    Json,
+    JsonDict,
     Location,
     Passage,
     Problem,
@@ -24,11 +25,11 @@ from mergewise.types import (
 )
 
 
-def span_json(span: Span) -> dict[str, Any]:
+def span_json(span: Span) -> JsonDict:
     return {"doc": span.doc_id, "start": span.start, "end": span.end}
 
 
-def step_json(step: Step) -> dict[str, Any]:
+def step_json(step: Step) -> JsonDict:
     note = {} if step.note is None else {step.note.kind: step.note.as_dict()}
     return {
         "action": step.action,
@@ -41,7 +42,7 @@ def step_json(step: Step) -> dict[str, Any]:
     }
 
 
-def context_json(context: Context, places: Mapping[Span, Location] | None = None) -> dict[str, Any]:
+def context_json(context: Context, places: Mapping[Span, Location] | None = None) -> JsonDict:
     """Describe a context. Offsets are in code points.
 
     With `places` (`Index.locations`), a passage includes the place of its first span.
@@ -61,7 +62,7 @@ def context_json(context: Context, places: Mapping[Span, Location] | None = None
     }
 
 
-def passage_json(mark: int, passage: Passage, places: Mapping[Span, Location]) -> dict[str, Any]:
+def passage_json(mark: int, passage: Passage, places: Mapping[Span, Location]) -> JsonDict:
     """Describe a passage. Answers cite it by the number `mark`."""
     first = passage.spans[0] if passage.spans else None
     place = Location() if first is None else places.get(first, Location())
@@ -78,7 +79,7 @@ def passage_json(mark: int, passage: Passage, places: Mapping[Span, Location]) -
     }
 
 
-def evidence_json(evidence: Evidence) -> dict[str, Any]:
+def evidence_json(evidence: Evidence) -> JsonDict:
     return {
         "span": span_json(evidence.span),
         "text": evidence.text,
@@ -90,7 +91,7 @@ def evidence_json(evidence: Evidence) -> dict[str, Any]:
 
 def comparison_json(
     contexts: Sequence[tuple[Context, float]], only: Sequence[Sequence[Span]] | None = None
-) -> list[dict[str, Any]]:
+) -> list[JsonDict]:
     """Describe contexts of several strategies, with their time in seconds. `only` has the spans that no other strategy shows."""
     rows = [{**context_json(context), "ms": milliseconds(seconds)} for context, seconds in contexts]
     for row, spans in zip(rows, only or (), strict=only is not None):
@@ -104,12 +105,12 @@ def milliseconds(seconds: float) -> float:
 
 def answer_json(
     answer: Answer, price_in: float = 0.0, price_out: float = 0.0, places: Mapping[Span, Location] | None = None
-) -> dict[str, Any]:
+) -> JsonDict:
     """Describe an answer with its context. Prices are per million tokens. Without prices, the cost is null."""
     return {**reply_json(answer, price_in, price_out), "context": context_json(answer.context, places)}
 
 
-def reply_json(answer: Answer, price_in: float = 0.0, price_out: float = 0.0) -> dict[str, Any]:
+def reply_json(answer: Answer, price_in: float = 0.0, price_out: float = 0.0) -> JsonDict:
     """Describe an answer without its context.
 
     "instead_of" is the mode that the strategy prefers, if its model was missing. "estimated" marks token counts that an endpoint
@@ -135,7 +136,7 @@ def reply_json(answer: Answer, price_in: float = 0.0, price_out: float = 0.0) ->
     }
 
 
-def citation_json(citation: Citation) -> dict[str, Any]:
+def citation_json(citation: Citation) -> JsonDict:
     return {
         "mark": citation.number,
         "text": citation.text,
@@ -150,7 +151,7 @@ def citation_json(citation: Citation) -> dict[str, Any]:
     }
 
 
-def report_json(report: AddReport) -> dict[str, Any]:
+def report_json(report: AddReport) -> JsonDict:
     rows = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(report).items()}
     return rows | {"left_out": dict(report.left_out)}
 
@@ -161,8 +162,8 @@ def info_json(
     embedder: str,
     format: int,
     listed: Sequence[DocumentInfo] | None = None,
-    contents: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+    contents: Json | None = None,
+) -> JsonDict:
     """Describe an index: number of documents, rows of each view, `listed` documents, and further figures (`contents`)."""
     return {
         "documents": documents,
@@ -174,7 +175,7 @@ def info_json(
     }
 
 
-def document_json(document: DocumentInfo) -> dict[str, Any]:
+def document_json(document: DocumentInfo) -> JsonDict:
     return {
         "id": document.id,
         "title": document.title,
@@ -186,5 +187,5 @@ def document_json(document: DocumentInfo) -> dict[str, Any]:
     }
 
 
-def problem_json(problem: Problem) -> dict[str, Any]:
+def problem_json(problem: Problem) -> JsonDict:
     return {"what": problem.what, "document": problem.doc_id}

@@ -12,17 +12,16 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeVar
 from unicodedata import normalize
 
 from mergewise.agents.memory import Memory
 from mergewise.errors import UsageError, did_you_mean
 from mergewise.extend import SURROGATE, code_for, heading_path, line_at, line_starts, markdown_headings, on_one_line
 from mergewise.protocols import TokenCounter
-from mergewise.types import GAP, Document, DocumentInfo, Heading, Part, Span
+from mergewise.types import GAP, Document, DocumentInfo, Heading, Json, Part, Span
 
 Made = TypeVar("Made")
-Json: TypeAlias = Mapping[str, Any]
 
 BUDGET, LEAST = 1_500, 64
 """Tokens of a result, by default and at least."""

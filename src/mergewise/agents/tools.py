@@ -13,7 +13,6 @@ from mergewise import Index
 from mergewise.agents.memory import Memory
 from mergewise.agents.results import (
     BUDGET,
-    Json,
     Match,
     Room,
     context_text,
@@ -27,7 +26,7 @@ from mergewise.agents.results import (
 )
 from mergewise.extend import STRATEGY, context_json, in_thread
 from mergewise.protocols import TokenCounter
-from mergewise.types import Document, DocumentInfo
+from mergewise.types import Document, DocumentInfo, Json
 
 _SECTIONS = 12
 _AT_ONCE = 100

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mergewise import AnswerQuery, defaults
 from mergewise.cli import last, settings
@@ -15,7 +15,7 @@ from mergewise.cli.output import citation_lines, is_plain, say, say_aside, say_p
 from mergewise.cli.places import DocumentNames, locations_in
 from mergewise.cli.trace import say_streams, say_trace
 from mergewise.extend import answer_json
-from mergewise.types import Answer, Context, Turn, Where
+from mergewise.types import Answer, Context, JsonDict, Turn, Where
 
 if TYPE_CHECKING:
     from mergewise import Index
@@ -75,7 +75,7 @@ class Answerer:
             say_aside(usage_line(answer, chosen.price_in, chosen.price_out))
         return answer
 
-    def as_dict(self, answer: Answer) -> dict[str, Any]:
+    def as_dict(self, answer: Answer) -> JsonDict:
         return answer_json(answer, self.options.price_in, self.options.price_out, self.index.locations(answer.context))
 
 

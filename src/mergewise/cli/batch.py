@@ -6,10 +6,11 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from mergewise.cli.output import say_error, say_json
 from mergewise.errors import MergewiseError, UsageError
+from mergewise.types import JsonDict
 
 STANDARD_INPUT = "-"
 
@@ -25,7 +26,7 @@ class QuestionLine:
     error: UsageError | None = None
 
     @property
-    def key(self) -> dict[str, Any]:
+    def key(self) -> JsonDict:
         """The JSON fields that identify the question in the output."""
         return {"line": self.line, **({} if self.id is None else {"id": self.id})}
 

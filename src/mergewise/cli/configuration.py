@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from mergewise.errors import UsageError, did_you_mean
 from mergewise.extend import FILE_SECONDS, SHIPPED_EMBEDDERS, load_toml, user_directory
+from mergewise.types import Json, JsonDict
 
 if TYPE_CHECKING:
     from mergewise import Index
@@ -95,7 +96,7 @@ def _is_inside(place: Path, folder: Path) -> bool:
         return False
 
 
-def harmless(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def harmless(options: Json, folder: Path) -> JsonDict:
     """Return the options that an untrusted file in `folder` may set for a command."""
     return {name: value for name, value in options.items() if _is_harmless(name, value, folder)}
 
@@ -171,7 +172,7 @@ def _may_search(below: Path, folder: Path) -> bool:
         return False
 
 
-def read_configuration(path: Path, known: Mapping[str, Mapping[str, bool]], base: Path | None = None) -> dict[str, Any]:
+def read_configuration(path: Path, known: Mapping[str, Mapping[str, bool]], base: Path | None = None) -> JsonDict:
     """Read the options of a file, by command.
 
     Top-level keys are for every command, a table `[ask]` is for that command, and `["train utility"]` for a command of a group.
@@ -204,6 +205,6 @@ def read_configuration(path: Path, known: Mapping[str, Mapping[str, bool]], base
     }
 
 
-def _by_parameter(options: Mapping[str, Any]) -> dict[str, Any]:
+def _by_parameter(options: Json) -> JsonDict:
     """Rename options to their parameters: `index` becomes `index_dir`, and dashes become underscores."""
     return {"index_dir" if key == "index" else key.replace("-", "_"): value for key, value in options.items()}

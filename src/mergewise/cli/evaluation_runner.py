@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
 
 from mergewise import Estimate, Progress, defaults
 from mergewise.cli import settings
@@ -34,7 +33,7 @@ from mergewise.evaluate.runs.run_folder import Run
 from mergewise.evaluate.set_indexes import ModelSpecs
 from mergewise.evaluate.watch import ExperimentWatch
 from mergewise.extend import executors_of
-from mergewise.types import Usage
+from mergewise.types import JsonDict, Usage
 
 SKIPPED = 3
 """Invalid rows of a set that warnings name."""
@@ -84,8 +83,8 @@ class Terminal(ExperimentWatch):
     def __init__(self, options: EvaluationOptions, files: EvaluationFiles) -> None:
         self._options, self._files = options, files
         self._sets = 0
-        self._means: list[dict[str, Any]] = []
-        self._asked: list[dict[str, Any]] = []
+        self._means: list[JsonDict] = []
+        self._asked: list[JsonDict] = []
 
     def progress(self, title: str, in_characters: bool = False) -> AbstractContextManager[Progress]:
         return progress(title, characters if in_characters else items)

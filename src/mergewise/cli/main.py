@@ -26,6 +26,7 @@ from mergewise.cli.options import Commands, JsonOption, RootGroup
 from mergewise.cli.output import PrintableFormatter, say, say_aside, say_error, say_json, say_warning
 from mergewise.cli.settings import from_environment, variable
 from mergewise.errors import MergewiseError, UsageError, one_of
+from mergewise.types import JsonDict
 
 COMMANDS = Commands(
     {
@@ -180,7 +181,7 @@ def run() -> int:
         logging.getLogger("mergewise.waiting").setLevel(logging.INFO)
     try:
         # shell completion works without the configuration, so that a half-edited file cannot break it
-        defaults: dict[str, Any] = {}
+        defaults: JsonDict = {}
         if "_MERGEWISE_COMPLETE" not in os.environ:
             for name, options in configuration().items():
                 group, _, command = name.rpartition(" ")
@@ -210,16 +211,16 @@ def callbacks() -> dict[str, Any]:
     return found
 
 
-def configuration() -> dict[str, Any]:
+def configuration() -> JsonDict:
     """Return the options that the configuration files set, by command. The nearest file overrides the user's own."""
-    merged: dict[str, Any] = {}
+    merged: JsonDict = {}
     for _, options in configuration_files():
         for command, given in options.items():
             merged[command] = {**merged.get(command, {}), **given}
     return merged
 
 
-def configuration_files(*, quiet: bool = False) -> list[tuple[Path, dict[str, Any]]]:
+def configuration_files(*, quiet: bool = False) -> list[tuple[Path, JsonDict]]:
     """List the configuration files with the options that each sets, by command. A later file overrides an earlier one.
 
     Paths in the user's own file, and in a file above the working directory, are relative to the file's folder. Options that the

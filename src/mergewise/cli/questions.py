@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
@@ -21,7 +21,7 @@ from mergewise.cli.places import Locations, locations_in
 from mergewise.cli.trace import say_trace
 from mergewise.errors import UsageError, one_of
 from mergewise.extend import context_json, run, short_repr
-from mergewise.types import Answer, Context, Where
+from mergewise.types import Answer, Context, JsonDict, Where
 
 if TYPE_CHECKING:
     from mergewise import Index
@@ -103,7 +103,7 @@ def _each_question(
     common: AskingOptions,
     index: Index,
     make: Callable[[str, Where | None], Result],
-    as_dict: Callable[[Result], dict[str, Any]],
+    as_dict: Callable[[Result], JsonDict],
 ) -> None:
     """Run `make` for the question, or for each line of standard input. With --json, print the result as JSON.
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, groupby
 from pathlib import Path
 from textwrap import wrap
-from typing import Any
 
 from mergewise.cli.output import say, say_aside, usage_text, write_text
 from mergewise.cli.progress import progress
@@ -30,6 +29,7 @@ from mergewise.evaluate.report_records import (
 from mergewise.evaluate.runs.run_folder import open_run
 from mergewise.evaluate.runs.run_row import RunRow
 from mergewise.extend import CachedChat, load_chat, release, shorten
+from mergewise.types import Json
 
 WIDTH, WIDEST = 80, 120
 MISSED = 20
@@ -256,7 +256,7 @@ class EvaluationFiles:
             if is_new:
                 path.unlink()
 
-    def write(self, means: Sequence[Mapping[str, Any]], questions: Sequence[Mapping[str, Any]]) -> None:
+    def write(self, means: Sequence[Json], questions: Sequence[Json]) -> None:
         for path in self.named:
             if path.suffix == ".json":
                 write_text(path, json.dumps(means, indent=1) + "\n")

@@ -7,12 +7,12 @@ A command declares them as fields of a dataclass, `Annotated[type, Setting("what
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 from mergewise.extend import GPUS, PRICE, RETRYING, SECONDS, TOKENS, Range, value_of
+from mergewise.types import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def from_environment(variable: str) -> str:
     return os.environ.get(variable, "") if variable else ""
 
 
-def setting_value(name: str, hint: Any, default: Any, configured: Mapping[str, Any]) -> Any:
+def setting_value(name: str, hint: Any, default: Any, configured: Json) -> Any:
     """Return the value of a setting from the environment, else the configuration, else the default.
 
     Raises:

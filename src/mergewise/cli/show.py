@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +17,7 @@ from mergewise.cli.output import CLOSES, OPENS, is_plain, say, say_json, say_sty
 from mergewise.cli.places import DocumentNames, Locations, locations_in, one_line, place
 from mergewise.errors import UsageError
 from mergewise.extend import citation_json, heading_path, line_at, line_starts
-from mergewise.types import Citation, Document, Span
+from mergewise.types import Citation, Document, JsonDict, Span
 
 if TYPE_CHECKING:
     from mergewise import Index
@@ -46,7 +46,7 @@ class Excerpt:
         ends = [*(start - 1 for start in starts[1:]), len(self.document.text)]
         return [(n, starts[n - 1], self.document.text[starts[n - 1] : ends[n - 1]]) for n in shown]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonDict:
         return {
             **{key: value for key, value in citation_json(self.citation).items() if key not in ("mark", "text")},
             "first_line": self.first,

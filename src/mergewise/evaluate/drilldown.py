@@ -23,7 +23,7 @@ from mergewise.evaluate.measured import Measured, MeasuredSet
 from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.runs.run_row import RunRow
 from mergewise.extend import printable, shorten, union
-from mergewise.types import Part
+from mergewise.types import JsonDict, Part
 
 LIMIT = 5_500_000
 """Maximum of bytes of all blocks."""
@@ -106,7 +106,7 @@ def _interest(measured: Measured, metric: str, own: MeasuredSet, at: int) -> flo
     return apart + (1 - lowest) / 1000
 
 
-def _question(question: Question, own: MeasuredSet, measured: Measured, block: int) -> dict[str, Any]:
+def _question(question: Question, own: MeasuredSet, measured: Measured, block: int) -> JsonDict:
     return {
         "set": measured.sets.index(own),
         "id": question.id,
@@ -149,7 +149,7 @@ def _contexts(
     documents: dict[tuple[str, str], int],
     stages: dict[str, int],
     ranges: Ranges,
-) -> dict[str, Any]:
+) -> JsonDict:
     """Return the contexts of these questions. `documents`, `stages` and `ranges` collect their references."""
 
     def pointer(set_name: str, document: str, start: int, end: int) -> list[int]:
@@ -158,7 +158,7 @@ def _contexts(
         ranges.setdefault((set_name, document), []).append((start, end))
         return [documents.setdefault((set_name, document), len(documents)), start, end]
 
-    def outcome(name: str, row: RunRow) -> dict[str, Any]:
+    def outcome(name: str, row: RunRow) -> JsonDict:
         passages = [
             [
                 round(passage.score, 3),
@@ -171,7 +171,7 @@ def _contexts(
         ]
         lost = [[_line(one.text), stages.setdefault(one.stage, len(stages))] for one in row.lost]
         found = [] if passages else [[one.place, _line(one.text)] for one in row.found]
-        shown: dict[str, Any] = {"tokens": row.tokens, "passages": passages, "lost": lost, "found": found}
+        shown: JsonDict = {"tokens": row.tokens, "passages": passages, "lost": lost, "found": found}
         shown |= {"said": _line(row.prediction or ""), "error": _line(row.error)}
         return {key: value for key, value in shown.items() if value not in (None, [], "")}
 

@@ -46,7 +46,7 @@ from mergewise.extend import (
     search_settings,
 )
 from mergewise.protocols import ChatModel, Reranker
-from mergewise.types import Answer, Context
+from mergewise.types import Answer, Context, Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +293,7 @@ class Evaluator:
                 models = replace(models, chat=cached)
         return models
 
-    def settings(self, method: Method, mode: str | None) -> Mapping[str, Any]:
+    def settings(self, method: Method, mode: str | None) -> Json:
         """Return everything that a row depends on except its question, budget and repeat."""
         models = self._models(method, self.index.models)
         chat = models.chat

@@ -6,11 +6,12 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mergewise.evaluate.report_records import EvaluationReport, ReportCell, ReportColumn, ReportTable, probability_text
 from mergewise.extend import figure_svg
+from mergewise.types import Json
 
 SIGNS = ("=", "+", "-", "@", "\t", "\r")
 """Characters that make a spreadsheet take a cell for a formula."""
@@ -95,7 +96,7 @@ def csv_table(report: EvaluationReport) -> str:
     return out.getvalue()
 
 
-def csv_rows(rows: Sequence[Mapping[str, Any]]) -> str:
+def csv_rows(rows: Sequence[Json]) -> str:
     """Return rows as CSV: an interval in two columns, lists as JSON, formulas escaped."""
     flat = [dict(_flat(row)) for row in rows]
     out = io.StringIO()
@@ -105,7 +106,7 @@ def csv_rows(rows: Sequence[Mapping[str, Any]]) -> str:
     return out.getvalue()
 
 
-def _flat(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _flat(row: Json) -> Iterator[tuple[str, Any]]:
     for name, value in row.items():
         if name.endswith("_interval"):
             yield f"{name.removesuffix('_interval')}_low", value[0]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mergewise import Progress, concurrency, count_tokens
 from mergewise.evaluate.metrics import mean
@@ -20,7 +20,7 @@ from mergewise.evaluate.runs.run_folder import Run
 from mergewise.evaluate.runs.run_row import RunRow
 from mergewise.extend import CachedChat, code_for, json_in, object_schema, quotation, turn, warning
 from mergewise.protocols import ChatModel
-from mergewise.types import Message, Usage
+from mergewise.types import JsonDict, Message, Usage
 
 FOLDER = "judge"
 """Folder of the cached replies, in the run folder."""
@@ -37,7 +37,7 @@ text says it, or it follows from the text without any other knowledge. Whether a
 
 Answer with JSON: {"claims": [{"claim": "...", "supported": true}]}"""
 _CLAIM = object_schema({"claim": {"type": "string"}, "supported": {"type": "boolean"}})
-OPTIONS: Mapping[str, dict[str, Any]] = {
+OPTIONS: Mapping[str, JsonDict] = {
     "correct": {"max_tokens": 64, "schema": object_schema({"correct": {"type": "boolean"}})},
     "faithful": {"max_tokens": 512, "schema": object_schema({"claims": {"type": "array", "items": _CLAIM}})},
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from mergewise.evaluate.answers import ANSWER_SCORES, REFUSALS, WITHHELD
 from mergewise.evaluate.citing import CITATION_SCORES
@@ -15,6 +14,7 @@ from mergewise.evaluate.ranking import RANKING_SCORES, is_measure
 from mergewise.evaluate.runs.run_folder import Run
 from mergewise.evaluate.runs.run_row import RunRow
 from mergewise.evaluate.statistics import Interval
+from mergewise.types import JsonDict
 
 ANSWER_FIGURES = (*ANSWER_SCORES, *CITATION_SCORES, *REFUSALS, WITHHELD)
 WITH_INTERVAL = (*CONTEXT_SCORES, "tokens", *RANKING_SCORES, *ANSWER_FIGURES)
@@ -41,10 +41,10 @@ class MethodMeans:
     failed: int = 0
     judge: str = ""
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonDict:
         """Return the means as a flat dictionary. Keys of intervals are `NAME_interval`."""
         scores = self.scores
-        values: dict[str, Any] = {"dataset": self.dataset, "strategy": self.strategy, "budget": self.budget}
+        values: JsonDict = {"dataset": self.dataset, "strategy": self.strategy, "budget": self.budget}
         values |= {name: scores.get(name) for name in CONTEXT_SCORES}
         values |= {name: scores.get(name, 0.0) for name in ("tokens", "query_ms")}
         values |= {"questions": self.questions, "unanswerable": self.unanswerable}
@@ -82,7 +82,7 @@ def method_means(run: Run, measured: Measured) -> Iterator[MethodMeans]:
         )
 
 
-def question_rows(run: Run, measured: Measured) -> Iterator[dict[str, Any]]:
+def question_rows(run: Run, measured: Measured) -> Iterator[JsonDict]:
     """Yield a flat dictionary for each question, method and budget. Only the first repeat counts."""
     asked = {
         (one.name, question.id): (question, cluster)
@@ -94,8 +94,8 @@ def question_rows(run: Run, measured: Measured) -> Iterator[dict[str, Any]]:
             yield _question_row(row, *asked[row.set, row.question])
 
 
-def _question_row(row: RunRow, question: Question, cluster: int) -> dict[str, Any]:
-    values: dict[str, Any] = {"dataset": row.set, "strategy": row.method, "budget": row.budget}
+def _question_row(row: RunRow, question: Question, cluster: int) -> JsonDict:
+    values: JsonDict = {"dataset": row.set, "strategy": row.method, "budget": row.budget}
     values |= {"id": question.id, "question": question.text, "gold": list(question.answers)}
     values |= {"answerable": question.answerable, "cluster": cluster, "missed": is_missed(row, question)}
     values |= {name: row.scores.get(name) if question.answerable else None for name in CONTEXT_SCORES}

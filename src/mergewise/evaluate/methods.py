@@ -38,6 +38,7 @@ from mergewise.extend import (
 )
 from mergewise.extend import CHAT as NO_CHAT
 from mergewise.protocols import Reranker
+from mergewise.types import JsonDict
 
 Judge = Literal["given", "none", "reranker", "utility"]
 """The reranker of a method: the index's own if it has one ("given"), none, a required reranker, or a required predictor."""
@@ -134,7 +135,7 @@ MethodCells: TypeAlias = Sequence[tuple[Method, int]]
 """Methods, each at a token budget."""
 
 
-def stored_settings(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def stored_settings(settings: Mapping[str, Any]) -> dict[str, JsonDict]:
     """Return settings of views as a manifest stores them, with the content of the files that they name."""
     read = {name: with_files(own) if (with_files := VIEWS[name].with_files) else own for name, own in settings.items()}
     return {name: VIEWS[name].dump(own) for name, own in read.items()}

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from mergewise.types import Document, Span
+from mergewise.types import Document, Json, Span
 
 Evidence: TypeAlias = tuple[tuple[Span, str], ...]
 """Gold spans with their texts."""
@@ -62,7 +62,7 @@ class Question:
         return dict(zip(self.gold_docs, self.grades, strict=True)) if self.grades else dict.fromkeys(self.documents, 1)
 
     @property
-    def where(self) -> Mapping[str, Any] | None:
+    def where(self) -> Json | None:
         """The condition that restricts the search to the question's scope, or None without a scope."""
         return {"type": "in", "key": "id", "value": list(self.scope)} if self.scope else None
 

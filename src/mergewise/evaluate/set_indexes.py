@@ -15,6 +15,7 @@ from mergewise.evaluate.methods import Method, MethodCells, stored_settings
 from mergewise.evaluate.question_sets import QuestionSet
 from mergewise.extend import NAME, causal_of, load_causal, load_chat, load_reranker, load_scorer, place_of, release
 from mergewise.protocols import Reranker
+from mergewise.types import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +108,7 @@ class SharedIndex:
     """An index of a set, and the methods that use it. `settings` are those of its views."""
 
     place: Path
-    views: dict[str, Mapping[str, Any]]
+    views: dict[str, Json]
     methods: list[tuple[Method, int]] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from mergewise.errors import ReadError
 from mergewise.index.pipeline import rows_of
@@ -12,7 +11,7 @@ from mergewise.inputs import Input
 from mergewise.models.record import Models
 from mergewise.protocols import StoreReader
 from mergewise.store.views import Estimate, Registry, View
-from mergewise.types import DocumentRows
+from mergewise.types import DocumentRows, Json
 
 AT_ONCE = 64
 """Number of documents in memory at once."""
@@ -22,7 +21,7 @@ def forecast(
     inputs: Sequence[Input],
     reader: StoreReader,
     registry: Registry,
-    settings: Mapping[str, Mapping[str, Any]],
+    settings: Mapping[str, Json],
     missing: Mapping[str, Sequence[str]],
     models: Models,
 ) -> Estimate:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
-from typing import Any
 
 from mergewise.store.tables import with_own_ids
 from mergewise.store.views import Registry, views_of
-from mergewise.types import DocumentRows, Origin
+from mergewise.types import DocumentRows, Json, Origin
 
 
 def rename_document(
-    rows: DocumentRows, doc_id: str, origin: Origin, registry: Registry, settings: Mapping[str, Mapping[str, Any]]
+    rows: DocumentRows, doc_id: str, origin: Origin, registry: Registry, settings: Mapping[str, Json]
 ) -> DocumentRows | None:
     """Return an existing document's rows as those of a new one, with ids from 0, or None if it lacks a view."""
     views = [view.tables_of(settings[view.name]) for view in views_of(registry, list(settings))]

@@ -21,7 +21,7 @@ from itertools import chain
 from math import inf
 from pathlib import PurePosixPath
 from time import monotonic, perf_counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mergewise.defaults import SHIPPED_EMBEDDERS, When
 from mergewise.errors import MergewiseError, ReadError
@@ -40,7 +40,7 @@ from mergewise.store.damage import after_change
 from mergewise.store.views import OnShare, Progress, Registry, View, ViewRows, views_of
 from mergewise.text.languages.detection import document_language
 from mergewise.tracing import span
-from mergewise.types import AddReport, Document, DocumentRows, Failure, TextlessPages
+from mergewise.types import AddReport, Document, DocumentRows, Failure, Json, TextlessPages
 
 BATCH_CHARACTERS = 1_000_000
 BATCH_DOCUMENTS = 512
@@ -60,7 +60,7 @@ class _ViewBuilder:
     """The views to build with their settings and models, for use here or in a worker."""
 
     registry: Registry
-    settings: Mapping[str, Mapping[str, Any]]
+    settings: Mapping[str, Json]
     models: Models
 
     def build(self, rows: Sequence[DocumentRows], on_share: OnShare | None = None) -> list[DocumentRows]:
@@ -113,10 +113,7 @@ def _with_tables(rows: Sequence[DocumentRows], tables: Sequence[ViewRows]) -> li
 
 
 def rows_of(
-    documents: Sequence[tuple[Document, str]],
-    registry: Registry,
-    settings: Mapping[str, Mapping[str, Any]],
-    models: Models,
+    documents: Sequence[tuple[Document, str]], registry: Registry, settings: Mapping[str, Json], models: Models
 ) -> list[DocumentRows]:
     """Build the rows of documents, given with their digests, in all views that have settings."""
     rows = [DocumentRows(document, digest) for document, digest in documents]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from mergewise.models.clients import EMBEDDINGS_MB, REFUSED, PerLoop, in_time, q
 from mergewise.ranges import RETRYING, SECONDS
 from mergewise.redaction import remember_key, remember_keys_of
 from mergewise.tracing import carrier, span
+from mergewise.types import Json
 
 if TYPE_CHECKING:
     import openai
@@ -98,12 +99,12 @@ class Endpoint:
 
         self._clients: PerLoop[openai.AsyncOpenAI] = PerLoop(client)
 
-    def ask(self, path: str, body: Mapping[str, Any]) -> Any:
+    def ask(self, path: str, body: Json) -> Any:
         """Return the JSON value of an answer. Raises ModelError if it is too slow or too large, and the errors of the SDK."""
         with span(f"{self.serves} {self.spec}", {"gen_ai.operation.name": self.serves}, is_client=True):
             return run(in_time(self.spec, self.post(path, body)))
 
-    async def post(self, path: str, body: Mapping[str, Any], *, stream: bool = False) -> Any:
+    async def post(self, path: str, body: Json, *, stream: bool = False) -> Any:
         """Return the JSON value of an answer, or an asynchronous stream of values. Raises the errors of the SDK.
 
         The SDK's own records are not used: they take 75 microseconds for each choice, and an endpoint may send any number.

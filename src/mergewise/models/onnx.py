@@ -34,7 +34,7 @@ from mergewise.files import regular_bytes
 from mergewise.models.tokens import encode, load_tokenizer
 from mergewise.models.unigram import Tokens, vocabulary
 from mergewise.ranges import CheckedFields, Range
-from mergewise.types import Part
+from mergewise.types import JsonDict, Part
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -273,7 +273,7 @@ def read_settings(folder: Path) -> Settings:
     return Settings(**given)
 
 
-def _json(path: Path) -> dict[str, Any] | None:
+def _json(path: Path) -> JsonDict | None:
     try:
         read = json.loads(regular_bytes(path, 1 << 20, follow=True))
     except FileNotFoundError:

@@ -25,9 +25,8 @@ from mergewise.models.tokens import count_tokens
 from mergewise.ranges import AT_ONCE, Range, number, whole
 from mergewise.redaction import MaskedPieces
 from mergewise.tracing import Attributes, span, traced_texts
-from mergewise.types import Message, Reply, Usage
+from mergewise.types import JsonDict, Message, Reply, Usage
 
-Options: TypeAlias = dict[str, Any]
 Schema: TypeAlias = Mapping[str, object]
 
 WINDOW = 32_768
@@ -109,7 +108,7 @@ class OpenAIChat:
         self.base_url, self.aclose = self._endpoint.base_url, self._endpoint.aclose
         at_once = whole("concurrency", concurrency, AT_ONCE)
         self._slots = PerLoop(lambda: asyncio.Semaphore(at_once))
-        self._sampling: Options = {}
+        self._sampling: JsonDict = {}
         if temperature is not None:
             self._sampling["temperature"] = number("temperature", temperature, float, _TEMPERATURE)
         if seed is not None:
@@ -265,12 +264,12 @@ class OpenAIChat:
                 self._accepted = accepted
                 return answer
 
-    def _options(self, accepted: _Accepted, max_tokens: int, schema: Schema | None, *, stream: bool) -> Options:
-        options: Options = {**self._sampling, "max_tokens": max_tokens}
+    def _options(self, accepted: _Accepted, max_tokens: int, schema: Schema | None, *, stream: bool) -> JsonDict:
+        options: JsonDict = {**self._sampling, "max_tokens": max_tokens}
         if stream:
             options |= {"stream": True, "stream_options": {"include_usage": True}}
         if schema is not None and accepted.json_form != "words":
-            kind: Options = {"type": accepted.json_form}
+            kind: JsonDict = {"type": accepted.json_form}
             if accepted.json_form == "json_schema":
                 kind["json_schema"] = {"name": "answer", "schema": dict(schema), "strict": True}
             options["response_format"] = kind

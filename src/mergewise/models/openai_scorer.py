@@ -20,12 +20,13 @@ from mergewise.errors import ModelError
 from mergewise.models.endpoint import Endpoint
 from mergewise.models.scores import Pair, PairMemory
 from mergewise.protocols import FloatArray
+from mergewise.types import Json
 
 BATCH_PROMPTS = 16
 SEPARATOR = "\n\n"
 
 # Generate one token, because some endpoints reject a limit of 0.
-_FORMS: Mapping[str, Mapping[str, Any]] = {
+_FORMS: Mapping[str, Json] = {
     "echo": {"echo": True, "logprobs": 1, "max_tokens": 1},
     "prompt_logprobs": {"prompt_logprobs": 0, "max_tokens": 1},
 }

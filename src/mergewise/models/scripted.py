@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from threading import Lock
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from mergewise.errors import ModelError
 from mergewise.models.tokens import count_tokens, token_offsets
-from mergewise.types import Message, Reply, Usage
+from mergewise.types import Json, Message, Reply, Usage
 
 Fault = Literal["none", "disconnect", "truncate", "nonsense"]
 
@@ -56,7 +56,7 @@ class ChatRequest:
     max_tokens: int
     schema: Mapping[str, object] | None = None
     streamed: bool = False
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Json = field(default_factory=dict)
 
     @property
     def text(self) -> str:

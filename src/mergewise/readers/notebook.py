@@ -14,6 +14,7 @@ from mergewise.readers.builder import Builder, Parsed
 from mergewise.readers.decoding import decode
 from mergewise.readers.markdown import parse_markdown
 from mergewise.readers.metadata import metadata_from
+from mergewise.types import JsonDict
 
 # characters of a cell's output
 MAX_OUTPUT = 2_000
@@ -43,7 +44,7 @@ def read_notebook(data: bytes) -> Parsed:
     return builder.build(_source_text(described.get("title")), metadata)
 
 
-def _cell(cell: dict[str, Any], language: str, builder: Builder) -> None:
+def _cell(cell: JsonDict, language: str, builder: Builder) -> None:
     source = _source_text(cell.get("source", cell.get("input")))
     kind = cell.get("cell_type")
     if kind == "markdown":
@@ -66,7 +67,7 @@ def _cell(cell: dict[str, Any], language: str, builder: Builder) -> None:
         builder.verbatim(source)
 
 
-def _output_text(output: dict[str, Any]) -> str:
+def _output_text(output: JsonDict) -> str:
     if output.get("output_type") in ("error", "pyerr"):
         return f"{output.get('ename', '')}: {output.get('evalue', '')}\n"
     holder = output.get("data")
@@ -87,9 +88,9 @@ def _source_text(source: Any) -> str:
     return source if isinstance(source, str) else ""
 
 
-def _dicts(value: Any) -> list[dict[str, Any]]:
+def _dicts(value: Any) -> list[JsonDict]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def _dict(value: Any) -> dict[str, Any]:
+def _dict(value: Any) -> JsonDict:
     return value if isinstance(value, dict) else {}

@@ -18,6 +18,7 @@ from mergewise.errors import ReadError
 from mergewise.readers.builder import Builder, Parsed, one_line, tidy
 from mergewise.readers.decoding import decode
 from mergewise.readers.table import MAX_ROWS, MAX_UNIT, joined_fields, refuse_long
+from mergewise.types import JsonDict
 
 _TEXTS = ("text", "content", "body", "page_content", "passage", "document", "markdown", "contents", "message")
 _TITLES = ("title", "headline", "subject", "name", "question")
@@ -100,7 +101,7 @@ def _records(value: Any) -> Iterator[Any]:
     yield from value[key]
 
 
-def _take(record: dict[str, Any], names: tuple[str, ...]) -> str | None:
+def _take(record: JsonDict, names: tuple[str, ...]) -> str | None:
     """Return the key of the first of these fields that holds text, ignoring case."""
     keys = {key.lower(): key for key, value in record.items() if isinstance(value, str) and value.strip()}
     return next((keys[name] for name in names if name in keys), None)

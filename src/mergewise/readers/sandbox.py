@@ -35,7 +35,7 @@ from mergewise.log import log
 from mergewise.ranges import SECONDS, Range, check_fields
 from mergewise.readers import FORMATS, FileReader, ReadFile, read_file
 from mergewise.readers.recognition import THREADS, Recognition, check_recognition
-from mergewise.types import Document, FileMetadata, Heading, Page
+from mergewise.types import Document, FileMetadata, Heading, JsonDict, Page
 
 LARGE = 200_000
 """Size in bytes above which files of all formats are read in the sandbox."""
@@ -232,7 +232,7 @@ def ending_of(code: int) -> str:
     return f"killed by signal {-code}"
 
 
-def _ask(process: subprocess.Popen[bytes], request: list[Any]) -> dict[str, Any] | None:
+def _ask(process: subprocess.Popen[bytes], request: list[Any]) -> JsonDict | None:
     """Return the answer of the process, or None without one."""
     assert process.stdin is not None and process.stdout is not None
     try:
@@ -258,7 +258,7 @@ def _exit_code(process: subprocess.Popen[bytes]) -> int | None:
         return None
 
 
-def _read_file(answer: dict[str, Any]) -> ReadFile:
+def _read_file(answer: JsonDict) -> ReadFile:
     try:
         id, text, title, metadata, outline, pages, units = answer["document"]
         document = Document(
@@ -302,7 +302,7 @@ def serve(function: str, limits: Limits, requests: Iterable[bytes], answers: IO[
         answers.flush()
 
 
-def _answer(read: Callable[[], ReadFile], limits: Limits) -> dict[str, Any]:
+def _answer(read: Callable[[], ReadFile], limits: Limits) -> JsonDict:
     try:
         document, digest, textless = read()
     except (ReadError, MemoryError) as error:

@@ -17,9 +17,8 @@ from mergewise.extend import (
     reply_json,
 )
 from mergewise.server.collections import key_of
-from mergewise.server.records import Json, JsonDict
 from mergewise.server.scoped import Scoped, Traced
-from mergewise.types import Answer, Citation, Context, Location, Span
+from mergewise.types import Answer, Citation, Context, Json, JsonDict, Location, Span
 
 PageAddress = Callable[[str, int, int], str | None]
 """A function that returns the URL of a document's span, or None."""

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from mergewise import AnswerQuery
-from mergewise.server.records import Json
-from mergewise.types import Message, ReplyOptions
+from mergewise.types import Json, Message, ReplyOptions
 
 Include = Literal["trace", "evidence", "streams", "html", "kinds"]
 

@@ -34,9 +34,10 @@ from mergewise.server.configuration import ServerConfig, folder_roots
 from mergewise.server.logs import log
 from mergewise.server.models import ModelConfig
 from mergewise.server.problems import HTTPProblem, invalid, unknown
-from mergewise.server.records import CollectionRecord, JobProgress, Json, JsonDict
+from mergewise.server.records import CollectionRecord, JobProgress
 from mergewise.server.spool import local_blob
 from mergewise.server.state import State
+from mergewise.types import Json, JsonDict
 
 if TYPE_CHECKING:
     from mergewise import Index

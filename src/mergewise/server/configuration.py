@@ -54,7 +54,8 @@ from mergewise.extend import (
 from mergewise.protocols import Embedder
 from mergewise.server.models import GROUPS, ModelTable
 from mergewise.server.models import ModelConfig as ModelConfig
-from mergewise.server.records import Json, JsonDict, checked_scopes
+from mergewise.server.records import checked_scopes
+from mergewise.types import Json, JsonDict
 
 NAME = "serve.toml"
 PORT = 8077

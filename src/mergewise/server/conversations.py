@@ -13,8 +13,9 @@ from secrets import token_hex, token_urlsafe
 
 from mergewise.server.configuration import ServeLimits
 from mergewise.server.database import Database, Row
-from mergewise.server.records import Json, JsonDict, Token
+from mergewise.server.records import Token
 from mergewise.server.tables.rows import ALL, insert
+from mergewise.types import Json, JsonDict
 
 MOST_TURNS = 500
 """Number of turns of a conversation. The oldest are dropped first."""

@@ -14,7 +14,7 @@ from mergewise import Progress
 from mergewise.errors import DeadlineExceeded, UsageError
 from mergewise.evaluate.watch import ExperimentWatch
 from mergewise.extend import STRATEGY, as_list, ranges, text, whole
-from mergewise.server.records import Json, JsonDict
+from mergewise.types import Json, JsonDict
 
 if TYPE_CHECKING:
     import mergewise as mw

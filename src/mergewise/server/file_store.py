@@ -11,9 +11,10 @@ from pathlib import Path
 
 from mergewise.server.database import Database
 from mergewise.server.problems import HTTPProblem, unknown
-from mergewise.server.records import Json, JsonDict, Token, Upload
+from mergewise.server.records import Token, Upload
 from mergewise.server.spool import link_blob, local_blob
 from mergewise.server.tables.rows import columns, insert
+from mergewise.types import Json, JsonDict
 
 
 @dataclass(frozen=True, slots=True)

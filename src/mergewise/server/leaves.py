@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mergewise.server.collection_query import CollectionQuery
-from mergewise.server.records import Json, JsonDict
 from mergewise.server.scoped import Scoped
+from mergewise.types import Json, JsonDict
 
 STRATEGY = "topk"
 

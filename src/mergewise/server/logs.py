@@ -12,15 +12,15 @@ import sys
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from traceback import extract_tb
-from typing import Any
 
 from mergewise.extend import masked, on_one_line
+from mergewise.types import JsonDict
 
 log = logging.getLogger("mergewise.server")
-_FIELDS: ContextVar[dict[str, Any] | None] = ContextVar("mergewise-request", default=None)
+_FIELDS: ContextVar[JsonDict | None] = ContextVar("mergewise-request", default=None)
 
 
-def request_fields(new: dict[str, Any] | None = None) -> dict[str, Any]:
+def request_fields(new: JsonDict | None = None) -> JsonDict:
     """Return the further fields of the log line of the current request, or set them to `new`."""
     if new is not None:
         _FIELDS.set(new)

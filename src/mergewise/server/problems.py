@@ -30,9 +30,9 @@ from mergewise.errors import (
 )
 from mergewise.server.database import StateUnavailable
 from mergewise.server.logs import log
-from mergewise.server.records import Json, JsonDict
 from mergewise.server.spool import is_disk_full
 from mergewise.server.tables.rows import Conflict
+from mergewise.types import Json, JsonDict
 
 Found = TypeVar("Found")
 

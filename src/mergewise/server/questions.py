@@ -39,10 +39,9 @@ from mergewise.server.answers import AnswerForms, page_address
 from mergewise.server.collection_query import CollectionQuery, QuestionEvent
 from mergewise.server.logs import request_fields
 from mergewise.server.problems import HTTPProblem, invalid, problem_json, problem_of, refusal
-from mergewise.server.records import Json, JsonDict
 from mergewise.server.scoped import Scoped
 from mergewise.server.shared_work import Shared, SharedWork
-from mergewise.types import Context, Location, ReplyOptions, Span
+from mergewise.types import Context, Json, JsonDict, Location, ReplyOptions, Span
 
 if TYPE_CHECKING:
     from mergewise import PreparedAnswer

@@ -6,17 +6,14 @@ All times are seconds since 1970.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, NamedTuple, cast, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
 from mergewise.errors import UsageError
 from mergewise.extend import check_filter, choice
+from mergewise.types import Json, JsonDict
 
-Json = Mapping[str, Any]
-"""A JSON object."""
-JsonDict = dict[str, Any]
-"""A JSON object that its receiver may change, such as the body of a response."""
 ReadingKind = Literal["evaluate", "check"]
 """The kinds of jobs that change nothing. The evaluator runs them, the writer runs all others."""
 ViewKind = Literal["add_view", "remove_view"]

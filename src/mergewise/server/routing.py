@@ -9,8 +9,9 @@ from fastapi import Depends, Path, Request, Response
 from fastapi.routing import APIRoute
 
 from mergewise.server.configuration import COLLECTION_NAME
-from mergewise.server.records import JsonDict, Token
+from mergewise.server.records import Token
 from mergewise.server.scoped import Scoped, ScopedService, Service, check_scope
+from mergewise.types import JsonDict
 
 
 def token_of(request: Request) -> Token:

@@ -52,14 +52,12 @@ from mergewise.server.records import (
     JobEvent,
     JobKind,
     JobState,
-    Json,
-    JsonDict,
     Scope,
     Token,
     Upload,
 )
 from mergewise.server.state import State
-from mergewise.types import Answer, Context, Document, DocumentInfo, Step
+from mergewise.types import Answer, Context, Document, DocumentInfo, Json, JsonDict, Step
 
 if TYPE_CHECKING:
     import mergewise as mw

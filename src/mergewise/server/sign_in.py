@@ -26,7 +26,8 @@ import jwt
 from mergewise.server.configuration import IssuerConfig, filter_of
 from mergewise.server.logs import log
 from mergewise.server.problems import HTTPProblem
-from mergewise.server.records import Json, Token, checked_scopes
+from mergewise.server.records import Token, checked_scopes
+from mergewise.types import Json
 
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 """Algorithms with a private key. Others would accept a text that anybody can sign with the public key."""

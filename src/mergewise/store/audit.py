@@ -12,7 +12,7 @@ import numpy as np
 from mergewise.protocols import StoreReader
 from mergewise.store.tables import Table
 from mergewise.store.views import Registry, View
-from mergewise.types import DocumentRows, Problem
+from mergewise.types import DocumentRows, Json, Problem
 
 _DOCUMENTS_AT_ONCE = 64
 
@@ -57,7 +57,7 @@ def _vector_problems(rows: DocumentRows, tables: Iterable[Table], reader: StoreR
                     )
 
 
-def with_settings(registry: Registry, stored: Mapping[str, Mapping[str, Any]]) -> list[tuple[View, Any]]:
+def with_settings(registry: Registry, stored: Mapping[str, Json]) -> list[tuple[View, Any]]:
     """Return the views of an index with their loaded settings."""
     return [(registry[name], registry[name].load(stored[name])) for name in registry if name in stored]
 

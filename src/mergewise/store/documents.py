@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import md5
 from pathlib import PurePosixPath
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -22,6 +22,7 @@ from mergewise.types import (
     Failure,
     FileMetadata,
     Heading,
+    Json,
     Known,
     Metadata,
     MetadataValue,
@@ -97,7 +98,7 @@ def content_of(text: str) -> str:
     return md5(text.encode("utf-8"), usedforsecurity=False).hexdigest()
 
 
-def is_as_written(row: Mapping[str, Any]) -> bool:
+def is_as_written(row: Json) -> bool:
     """Return whether a row can be read, and has the text that was written."""
     try:
         return not row["_content"] or content_of(document_from(row).text) == row["_content"]
@@ -112,7 +113,7 @@ def is_outdated(known: Known) -> bool:
     return known.origin is not None and recorded < defaults.READERS_VERSION
 
 
-def origin_from(row: Mapping[str, Any]) -> Origin | None:
+def origin_from(row: Json) -> Origin | None:
     source = row["_source"]
     return None if source is None else Origin(source, row["_bytes"], row["_modified"])
 
@@ -137,7 +138,7 @@ def same_documents(statements: Iterable[tuple[int, Statement]]) -> dict[int, int
     return copies
 
 
-def document_from(row: Mapping[str, Any]) -> Document:
+def document_from(row: Json) -> Document:
     outline = row["_outline"]
     return Document(
         id=row["id"],
@@ -150,7 +151,7 @@ def document_from(row: Mapping[str, Any]) -> Document:
     )
 
 
-def info_from(row: Mapping[str, Any]) -> DocumentInfo:
+def info_from(row: Json) -> DocumentInfo:
     return DocumentInfo(
         row["id"],
         row["title"],
@@ -162,7 +163,7 @@ def info_from(row: Mapping[str, Any]) -> DocumentInfo:
     )
 
 
-def metadata_from(row: Mapping[str, Any]) -> Metadata:
+def metadata_from(row: Json) -> Metadata:
     return {k: v for k, v in row.items() if not k.startswith("_") and k not in _RESERVED and v is not None}
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from mergewise.errors import UsageError
 from mergewise.ranges import short_repr, text
 from mergewise.store.conditions import parse_condition, sql_value, value_fault
-from mergewise.types import Where
+from mergewise.types import Json, Where
 
 DEEPEST = 5
 """Maximum depth of nested filters, comparisons included."""
@@ -120,7 +120,7 @@ class _Compiler:
         return f"`{key}` {_SIGNS[kind]} {written}"
 
 
-def _fields(given: Mapping[str, Any], *names: str) -> list[Any]:
+def _fields(given: Json, *names: str) -> list[Any]:
     """Return the values of the fields. The filter must have exactly these and its type."""
     if given.keys() != {"type", *names}:
         expected = ", ".join(map(repr, names))

@@ -35,7 +35,7 @@ from mergewise.store.places import place_of
 from mergewise.store.places.cache import TOUCHED
 from mergewise.store.places.place import ManifestState, Place, WritingRight
 from mergewise.store.views import Registry
-from mergewise.types import AddReport, DocumentRows, Metadata, Problem
+from mergewise.types import AddReport, DocumentRows, Json, Metadata, Problem
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -108,7 +108,7 @@ class LanceStore:
         return state
 
     @property
-    def settings(self) -> Mapping[str, Mapping[str, Any]]:
+    def settings(self) -> Mapping[str, Json]:
         return self.manifest.settings
 
     def reader(self) -> LanceReader:
@@ -280,7 +280,7 @@ class LanceStore:
     # -- views that are added to existing documents
 
     @_making_room
-    def begin_view(self, view: str, settings: Mapping[str, Any]) -> None:
+    def begin_view(self, view: str, settings: Json) -> None:
         with self._writing() as change:
             if view not in change.tables.manifest.views:
                 change.tables.set_view(view, settings, ((0, change.tables.manifest.next_number),))

@@ -32,7 +32,7 @@ from mergewise.store.places.place import Place
 from mergewise.store.snapshot import DOCUMENTS_AT_ONCE, ID, Snapshot, sql_strings
 from mergewise.store.tables import NUMBER, form, rows_by_document, unit_vectors
 from mergewise.store.views import Registry
-from mergewise.types import Document, DocumentInfo, DocumentRows, Duplicate, Known, Origin, Rows
+from mergewise.types import Document, DocumentInfo, DocumentRows, Duplicate, Json, JsonDict, Known, Origin, Rows
 
 # number of recently read documents to cache, and their maximum length in characters
 KEPT_DOCUMENTS, LONGEST_KEPT = 16, 200_000
@@ -179,12 +179,12 @@ class LanceReader:
         pairs = ((row, built[row.document.id]) for row in stored)
         return [replace(row, tables=own.tables) for row, own in pairs if _identity(row) == _identity(own)]
 
-    def stored_records(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    def stored_records(self, doc_ids: Sequence[str]) -> dict[str, JsonDict]:
         """Return `_number`, `_first_id` and `_digest` of the documents that are in the index."""
         columns = ["id", "_number", "_first_id", "_digest"]
         return {row["id"]: row for row in self._document_records(doc_ids, columns)}
 
-    def _document_records(self, doc_ids: Sequence[str], columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    def _document_records(self, doc_ids: Sequence[str], columns: Sequence[str] | None = None) -> list[JsonDict]:
         if not doc_ids:
             return []
         altered = [doc_id for doc_id in self.manifest.altered if columns is None and doc_id in doc_ids]
@@ -206,7 +206,7 @@ class LanceReader:
         }
         return [self._with_rows(row, rows_of) for row in documents]
 
-    def _with_rows(self, document: Mapping[str, Any], rows_of: Mapping[str, Mapping[int, Rows]]) -> DocumentRows:
+    def _with_rows(self, document: Json, rows_of: Mapping[str, Mapping[int, Rows]]) -> DocumentRows:
         """Return a document with the rows of its views."""
         number = document["_number"]
         tables = {
@@ -258,7 +258,7 @@ class LanceReader:
         return ids[:: max(1, -(-len(ids) // count))]
 
     @property
-    def views(self) -> dict[str, Mapping[str, Any]]:
+    def views(self) -> dict[str, Json]:
         return {name: self.manifest.views[name].settings for name in self.manifest.offered}
 
     def row_counts(self) -> dict[str, int]:

@@ -25,6 +25,7 @@ from mergewise.store.places.place import ManifestState, Place, Stamp, WritingRig
 from mergewise.store.snapshot import new_schema, specs_of
 from mergewise.store.tables import Table, with_record
 from mergewise.store.views import Registry
+from mergewise.types import Json, JsonDict
 
 if TYPE_CHECKING:
     from lancedb.table import Table as LanceTable
@@ -129,7 +130,7 @@ class WritableTables:
             return self._opened[name]
         version, manifest = self.manifest.tables.get(name), self.manifest
         if version is None:
-            record: dict[str, Any] = {"embedder": manifest.embedder}
+            record: JsonDict = {"embedder": manifest.embedder}
             if name in self.specs:
                 view = self.specs[name].view
                 record |= {"view": view, "settings": manifest.views[view].settings}
@@ -153,9 +154,7 @@ class WritableTables:
         if "views" in fields:
             self.specs = specs_of(self.manifest, self.registry)
 
-    def set_view(
-        self, view: str, settings: Mapping[str, Any], missing: Sequence[Run], *, offered: bool = False
-    ) -> None:
+    def set_view(self, view: str, settings: Json, missing: Sequence[Run], *, offered: bool = False) -> None:
         missing = tuple((first, end) for first, end in missing if first < end)
         state = ViewState(settings, missing, offered or not missing)
         self.update(views={**self.manifest.views, view: state})

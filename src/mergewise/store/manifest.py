@@ -19,6 +19,7 @@ from zlib import crc32
 from mergewise.errors import CorruptIndex, NewerFormat, NotAnIndex, OlderFormat, StoreError
 from mergewise.files import find_untrusted_entry, regular_bytes, write_whole
 from mergewise.ranges import short_repr
+from mergewise.types import Json, JsonDict
 
 # 6: digests of files, of the manifest too. 4 and 5, which this version reads, have none.
 FORMAT, OLDEST = 6, 4
@@ -50,7 +51,7 @@ class ViewState:
     A view is `offered` to queries once it has been complete, even while new documents lack it.
     """
 
-    settings: Mapping[str, Any]
+    settings: Json
     missing: tuple[Run, ...] = ()
     offered: bool = True
 
@@ -74,7 +75,7 @@ class Manifest:
     dimension: int
     views: Mapping[str, ViewState]
     tables: Mapping[str, int] = field(default_factory=dict)
-    mapped: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    mapped: Mapping[str, Json] = field(default_factory=dict)
     trained: Mapping[str, int] = field(default_factory=dict)
     unembedded: Mapping[str, tuple[Run, ...]] = field(default_factory=dict)
     next_id: int = 0
@@ -94,7 +95,7 @@ class Manifest:
         return {"": self}
 
     @property
-    def settings(self) -> Mapping[str, Mapping[str, Any]]:
+    def settings(self) -> Mapping[str, Json]:
         """The settings of the views."""
         return {name: view.settings for name, view in self.views.items()}
 
@@ -235,7 +236,7 @@ def parse_manifest(content: bytes, place: object, extra: str) -> tuple[Manifest,
     return _state_of({name: value for name, value in raw.items() if name != extra}, place), raw.get(extra)
 
 
-def _record(text: str | Mapping[str, Any]) -> dict[str, Any]:
+def _record(text: str | Json) -> JsonDict:
     """Parse the record of a manifest, or check a parsed one. Raise ValueError if it is invalid or has another digest."""
     if isinstance(text, str) and text.startswith(_DIGEST):
         rest = text[_DIGESTED:]
@@ -251,7 +252,7 @@ def _record(text: str | Mapping[str, Any]) -> dict[str, Any]:
     return dict(raw)
 
 
-def manifest_of(raw: Mapping[str, Any], place: object) -> Manifest:
+def manifest_of(raw: Json, place: object) -> Manifest:
     """Convert a record to the manifest of one index. Raises NewerFormat, OlderFormat or CorruptIndex."""
     written_by = raw["format"]
     if written_by > FORMAT:
@@ -280,7 +281,7 @@ def manifest_of(raw: Mapping[str, Any], place: object) -> Manifest:
     return manifest
 
 
-def _state_of(raw: Mapping[str, Any], place: object) -> Manifest:
+def _state_of(raw: Json, place: object) -> Manifest:
     """Convert the record of a state, with or without shards."""
     if "shards" not in raw:
         return manifest_of(raw, place)
@@ -343,7 +344,7 @@ def _are_runs(runs: Sequence[Run], end: int) -> bool:
     return all(_is_count(bound, end) for bound in bounds) and bounds == sorted(bounds)
 
 
-def _is_mapping(raw: Mapping[str, Any], next_id: int) -> bool:
+def _is_mapping(raw: Json, next_id: int) -> bool:
     """Return whether a value has the form of `store.mapped.Mapped`."""
     numbered = [*raw["segments"], *raw.get("address_files", ()), *raw.get("postings", ())]
     files = [file for file, _ in numbered] + ([] if raw["addresses"] is None else [raw["addresses"]])
@@ -372,7 +373,7 @@ def write_manifest(directory: Path, manifest: Manifest) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def manifest_bytes(manifest: Manifest, extra: Mapping[str, Any]) -> bytes:
+def manifest_bytes(manifest: Manifest, extra: Json) -> bytes:
     """Write a manifest with extra fields and its digest. An indent would take six times as long for many shards."""
     indent = None if isinstance(manifest, ShardedManifest) else 1
     rest = json.dumps({**manifest_record(manifest), **extra}, indent=indent).encode()[1:]
@@ -384,7 +385,7 @@ def _digest_of(rest: bytes) -> bytes:
     return f'{_DIGEST}{crc32(rest):08x}",'.encode()
 
 
-def manifest_record(manifest: Manifest) -> dict[str, Any]:
+def manifest_record(manifest: Manifest) -> JsonDict:
     """Convert a manifest to its record."""
     if isinstance(manifest, ShardedManifest):
         shards = [manifest_record(shard) for shard in manifest.shards]

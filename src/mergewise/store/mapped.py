@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,7 @@ from mergewise.store.digests import CheckedBlocks
 from mergewise.store.numbers import IntArray, look_up
 from mergewise.store.postings import Postings
 from mergewise.store.tables import NUMBER
+from mergewise.types import Json, JsonDict
 
 if TYPE_CHECKING:
     from mergewise.store.lance_values import StoredColumn
@@ -70,7 +71,7 @@ class Mapped:
     indexed: int = 0
     posted: int = 0
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonDict:
         """Return the JSON form. Older versions read only the first file of addresses, and the table for the rest."""
         return {
             "segments": list(map(list, self.segments)),
@@ -83,7 +84,7 @@ class Mapped:
         }
 
     @classmethod
-    def of(cls, raw: Mapping[str, Any] | None) -> Mapped:
+    def of(cls, raw: Json | None) -> Mapped:
         if raw is None:
             return cls()
         segments = tuple(RowFile(*segment) for segment in raw["segments"])
@@ -101,7 +102,7 @@ class Mapped:
         return [file.file for file in (*self.segments, *self.addresses, *self.postings)]
 
 
-def files_of(mapped: Mapping[str, Mapping[str, Any]]) -> set[str]:
+def files_of(mapped: Mapping[str, Json]) -> set[str]:
     """Return the names of all mapped files in a manifest."""
     return {file for raw in mapped.values() for file in Mapped.of(raw).files}
 

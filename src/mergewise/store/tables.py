@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mergewise.protocols import Embedder
-from mergewise.types import DocumentRows, Rows
+from mergewise.types import DocumentRows, Json, JsonDict, Rows
 
 NUMBER = "doc"
 """The column of the document's number in every table. The field `document` is read from it."""
@@ -105,7 +105,7 @@ class Table:
         )
 
 
-def with_record(schema: pa.Schema, record: Mapping[str, Any]) -> pa.Schema:
+def with_record(schema: pa.Schema, record: Json) -> pa.Schema:
     """Record facts about the index in the schema of a new table, from which `restoring` rebuilds a lost manifest."""
     return schema.with_metadata({_RECORD: json.dumps(record)})
 
@@ -115,7 +115,7 @@ def with_embedder(field: pa.Field, embedder: str) -> pa.Field:
     return field.with_nullable(True).with_metadata({_RECORD: json.dumps({"embedder": embedder})})
 
 
-def record_of(recorded: pa.Schema | pa.Field) -> dict[str, Any]:
+def record_of(recorded: pa.Schema | pa.Field) -> JsonDict:
     """Return the record of a table or a column. Empty without one, as in a table of an older mergewise."""
     return dict(json.loads((recorded.metadata or {}).get(_RECORD, b"{}")))
 

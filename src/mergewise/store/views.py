@@ -10,7 +10,7 @@ from mergewise.errors import UsageError, one_of
 from mergewise.models.record import Models, chat_of
 from mergewise.protocols import RowReader, StoreReader
 from mergewise.store.tables import Table
-from mergewise.types import DocumentRows, Prompts, Rows, Usage
+from mergewise.types import DocumentRows, Json, JsonDict, Prompts, Rows, Usage
 
 ViewRows: TypeAlias = Mapping[str, Rows]
 """The rows of one document in one view, by table."""
@@ -69,7 +69,7 @@ class Writing:
 class ViewReport(Protocol):
     """A report on the origin of a view's rows, over all documents of an index."""
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonDict:
         """Return the report as JSON."""
 
     def lines(self) -> Iterator[str]:
@@ -107,7 +107,7 @@ class View:
     problems: Callable[[DocumentRows, Any, int], Iterator[str]]
     reader: Callable[[RowReader], Any]
     batch: int = 64
-    with_chat: Mapping[str, Any] = field(default_factory=dict)
+    with_chat: Json = field(default_factory=dict)
     needs_embedder: bool = False
     writing: Writing | None = None
     prompt: str = ""
@@ -116,11 +116,11 @@ class View:
     with_files: Callable[[Any], Any] | None = None
     without_files: Callable[[Any], Any] | None = None
 
-    def asks_chat(self, settings: Mapping[str, Any]) -> bool:
+    def asks_chat(self, settings: Json) -> bool:
         """Return whether a chat model writes the rows under these stored settings."""
         return self.writing is not None and self.writing.asks(self.load(settings))
 
-    def is_same(self, standing: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+    def is_same(self, standing: Json, asked: Json) -> bool:
         """Return whether the settings of an index (`standing`) equal the requested ones, both in stored form.
 
         Old settings may lack newer fields. The prompt is not compared here, but by `check_prompt` when rows are written.
@@ -128,16 +128,16 @@ class View:
         whole = self.dump(self.load(standing))
         return all(whole[name] == value for name, value in asked.items() if not (self.prompt and name == "prompt"))
 
-    def with_prompt(self, settings: Mapping[str, Any], prompts: Prompts) -> dict[str, Any]:
+    def with_prompt(self, settings: Json, prompts: Prompts) -> JsonDict:
         """Add the hash of the current prompt to stored settings."""
         written = {"prompt": prompts.digest(self.prompt)} if self.prompt and self.asks_chat(settings) else {}
         return {**settings, **written}
 
-    def new_settings(self, asked: Mapping[str, Any] | None, prompts: Prompts) -> dict[str, Any]:
+    def new_settings(self, asked: Json | None, prompts: Prompts) -> JsonDict:
         """Return the stored settings of a new view, by default the default settings."""
         return self.with_prompt(self.dump() if asked is None else asked, prompts)
 
-    def check_prompt(self, settings: Mapping[str, Any], prompts: Prompts) -> None:
+    def check_prompt(self, settings: Json, prompts: Prompts) -> None:
         """Raise UsageError if the existing rows were written with another prompt than the current one."""
         old, new = settings.get("prompt", ""), self.with_prompt(settings, prompts).get("prompt", "")
         if old != new:
@@ -147,7 +147,7 @@ class View:
                 f"name the same prompts (MERGEWISE_PROMPTS=DIR, with {self.prompt}.txt), or index into another directory",
             )
 
-    def check_needs(self, settings: Mapping[str, Any], embedder: str, models: Models) -> None:
+    def check_needs(self, settings: Json, embedder: str, models: Models) -> None:
         """Raise UsageError if rows cannot be built: for an invalid setting, a missing model or a changed prompt."""
         self.load(settings)
         if self.needs_embedder and embedder == "none":
@@ -156,11 +156,11 @@ class View:
             self.check_prompt(settings, models.prompts)
             chat_of(models, f"{self.name}s")
 
-    def tables_of(self, settings: Mapping[str, Any]) -> Sequence[Table]:
+    def tables_of(self, settings: Json) -> Sequence[Table]:
         """Return the tables for stored settings."""
         return self.tables(self.load(settings))
 
-    def load(self, settings: Mapping[str, Any]) -> Any:
+    def load(self, settings: Json) -> Any:
         """Convert stored settings to the settings record."""
         known = {field.name for field in fields(self.settings)}
         if unknown := settings.keys() - known:
@@ -172,7 +172,7 @@ class View:
         loaded = self.settings(**given)
         return self.without_files(loaded) if self.without_files else loaded
 
-    def dump(self, settings: Any = None) -> dict[str, Any]:
+    def dump(self, settings: Any = None) -> JsonDict:
         """Convert settings, by default the default ones, to their stored form."""
         values = asdict(self.settings() if settings is None else settings)
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}

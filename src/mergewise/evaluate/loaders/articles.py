@@ -11,7 +11,6 @@ from pathlib import Path
 from mergewise.evaluate.loaders.rows import (
     BETWEEN,
     BadRow,
-    Record,
     SetReader,
     piece_at,
     place_of,
@@ -20,7 +19,7 @@ from mergewise.evaluate.loaders.rows import (
     texts,
 )
 from mergewise.evaluate.question_sets import Evidence, Question, QuestionSet
-from mergewise.types import Document
+from mergewise.types import Document, Json
 
 # -- SQuAD
 
@@ -33,14 +32,14 @@ def load_squad(path: Path, reader: SetReader) -> QuestionSet:
     articles = read_json(path, "SQuAD", lambda whole: whole["data"])
     named = [(f"article {number}", (number, article)) for number, article in enumerate(articles, 1)]
     documents: dict[str, Document] = {}
-    asked: list[tuple[str, tuple[Document, int, Record]]] = []
+    asked: list[tuple[str, tuple[Document, int, Json]]] = []
     for document, questions in reader.converted(path, named, _squad_article):
         documents[document.id] = document
         asked += questions
     return reader.question_set(path, documents.values(), asked, _squad_question)
 
 
-def _squad_article(numbered: tuple[int, Record]) -> tuple[Document, list[tuple[str, tuple[Document, int, Record]]]]:
+def _squad_article(numbered: tuple[int, Json]) -> tuple[Document, list[tuple[str, tuple[Document, int, Json]]]]:
     """Return an article as a document, and its questions with the start of their paragraph."""
     number, article = numbered
     title = str(article.get("title") or "")
@@ -55,7 +54,7 @@ def _squad_article(numbered: tuple[int, Record]) -> tuple[Document, list[tuple[s
     return document, rows
 
 
-def _squad_question(one: tuple[Document, int, Record]) -> Question:
+def _squad_question(one: tuple[Document, int, Json]) -> Question:
     document, start, row = one
     question = Question(str(row["id"]), row["question"], (), None, cluster=document.id)
     if row.get("is_impossible"):
@@ -87,7 +86,7 @@ def load_qasper(path: Path, reader: SetReader) -> QuestionSet:
     return reader.question_set(path, [document for document, _ in read], asked, _qasper_question)
 
 
-def _qasper_document(own: str, paper: Record) -> Document:
+def _qasper_document(own: str, paper: Json) -> Document:
     """Return a paper as Markdown: the abstract, then sections with their headings (`:::` separates the levels)."""
     parts = ["# Abstract", paper.get("abstract") or ""]
     for section in paper["full_text"]:
@@ -98,7 +97,7 @@ def _qasper_document(own: str, paper: Record) -> Document:
     return Document(own, BETWEEN.join(part.strip() for part in parts if part and part.strip()), paper["title"] or "")
 
 
-def _qasper_question(one: tuple[Document, Record]) -> Question:
+def _qasper_question(one: tuple[Document, Json]) -> Question:
     """Return a question, without an answer if most annotators found none. Otherwise the answers of the other annotators are gold.
 
     The evidence is that of the first annotator whose evidence is completely in the text. Tables and figures are not in the text.
@@ -120,7 +119,7 @@ def _qasper_question(one: tuple[Document, Record]) -> Question:
     return replace(question, answers=golds, evidence=evidence, kind=answers[0][0])
 
 
-def _qasper_answer(answer: Record) -> tuple[str, str]:
+def _qasper_answer(answer: Json) -> tuple[str, str]:
     """Return the kind and the text of an answer."""
     if answer.get("extractive_spans"):
         return "extractive", ", ".join(answer["extractive_spans"])
@@ -129,7 +128,7 @@ def _qasper_answer(answer: Record) -> tuple[str, str]:
     return "abstractive", answer.get("free_form_answer") or ""
 
 
-def _qasper_evidence(answer: Record, document: Document) -> Evidence | None:
+def _qasper_evidence(answer: Json, document: Document) -> Evidence | None:
     """Return the pieces of evidence, or None if the text lacks a piece."""
     places = [place_of(document.text, piece) for piece in texts(answer.get("evidence") or ())]
     if None in places:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from mergewise.errors import UsageError
 from mergewise.evaluate.loaders.paragraphs import paragraphs_of, supporting_facts
-from mergewise.evaluate.loaders.rows import BadRow, Record, Sample, SetReader, bare_name, open_text, texts
+from mergewise.evaluate.loaders.rows import BadRow, Sample, SetReader, bare_name, open_text, texts
 from mergewise.evaluate.question_sets import Question, QuestionSet
-from mergewise.types import Document, Span
+from mergewise.types import Document, Json, Span
 
 _PARTS = ("test", "dev", "train")
 _ANSWERS = ("answer", "gold_ans", "reference", "obj", "answer_aliases", "possible_answers", "o_aliases")
@@ -42,7 +42,7 @@ def load_bench(path: Path, reader: SetReader) -> QuestionSet:
     return reader.question_set(path, documents, reader.records(questions), _bench_question, questions)
 
 
-def _bench_question(row: Record) -> Question:
+def _bench_question(row: Json) -> Question:
     marked = row.get("evidence") if row.get("gold_docs") else row["evidence"]
     evidence = None if marked is None else tuple((Span(e["doc"], e["start"], e["end"]), str(e["text"])) for e in marked)
     return Question(
@@ -91,12 +91,12 @@ def _judgement(row: list[str]) -> tuple[str, str, int]:
     return query, document, int(grade)
 
 
-def _beir_document(row: Record) -> Document:
+def _beir_document(row: Json) -> Document:
     title = row.get("title") or ""
     return Document(str(row["_id"]), row["text"] or title, title)
 
 
-def _beir_question(row: Record, gold: dict[str, int]) -> Question:
+def _beir_question(row: Json, gold: dict[str, int]) -> Question:
     return Question(str(row["_id"]), row["text"], (), None, gold_docs=tuple(gold), grades=tuple(gold.values()))
 
 
@@ -146,13 +146,13 @@ def _letters(text: str) -> str:
     return "".join(text.split())
 
 
-def _passage(numbered: tuple[int, Record]) -> Document:
+def _passage(numbered: tuple[int, Json]) -> Document:
     number, row = numbered
     text = row.get("text") or row.get("paragraph_text") or row["title"]
     return Document(str(row.get("idx", number)), text, row["title"])
 
 
-def _hipporag_question(row: Record, passages: _Passages) -> Question:
+def _hipporag_question(row: Json, passages: _Passages) -> Question:
     gold = tuple(dict.fromkeys(passages.find(title, text) for title, text in _supporting(row)))
     if not gold:
         raise BadRow("missing gold passage")
@@ -161,7 +161,7 @@ def _hipporag_question(row: Record, passages: _Passages) -> Question:
     return Question(str(name), row["question"], answers, None, kind=str(row.get("type") or ""), gold_docs=gold)
 
 
-def _supporting(row: Record) -> Iterator[tuple[str, str]]:
+def _supporting(row: Json) -> Iterator[tuple[str, str]]:
     """Yield the titles and texts of the passages that the question needs."""
     if "supporting_facts" in row:
         wanted = {title for title, _ in supporting_facts(row)}

@@ -11,16 +11,16 @@ from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 
-from mergewise.evaluate.loaders.rows import BadRow, Pool, Record, SetReader, piece_at, sentence_at, texts
+from mergewise.evaluate.loaders.rows import BadRow, Pool, SetReader, piece_at, sentence_at, texts
 from mergewise.evaluate.question_sets import Evidence, Question, QuestionSet
-from mergewise.types import Part
+from mergewise.types import Json, Part
 
 _PASSAGE = re.compile(r"^(?:Passage |段落|文章)\d+[:：]?[ \t]*\n", re.MULTILINE)
 
 # -- HotpotQA and 2WikiMultihopQA
 
 
-def hotpotqa_question(row: Record, pool: Pool, place: str = "") -> Question:
+def hotpotqa_question(row: Json, pool: Pool, place: str = "") -> Question:
     """Return a question of HotpotQA (Yang et al. 2018) or 2WikiMultihopQA (Ho et al. 2020), and add its paragraphs to the pool.
 
     The evidence is the sentences that `supporting_facts` names. In some copies `context` and `supporting_facts` are columns
@@ -40,14 +40,14 @@ def hotpotqa_question(row: Record, pool: Pool, place: str = "") -> Question:
     )
 
 
-def paragraphs_of(row: Record) -> list[tuple[str, str, list[Part]]]:
+def paragraphs_of(row: Json) -> list[tuple[str, str, list[Part]]]:
     """Return the title and text of each paragraph, and the bounds of its sentences."""
     context = row["context"]
     pairs = zip(context["title"], context["sentences"], strict=True) if isinstance(context, dict) else context
     return [(title.strip(), *_join(sentences)) for title, sentences in pairs]
 
 
-def supporting_facts(row: Record) -> list[tuple[str, int]]:
+def supporting_facts(row: Json) -> list[tuple[str, int]]:
     """Return the titles and the numbers of the supporting sentences."""
     facts = row.get("supporting_facts") or ()
     pairs = zip(facts["title"], facts["sent_id"], strict=True) if isinstance(facts, dict) else facts
@@ -95,7 +95,7 @@ def load_musique(path: Path, reader: SetReader) -> QuestionSet:
     return reader.question_set(path, pool.documents, records, lambda row: _musique_question(row, pool, is_full))
 
 
-def _musique_question(row: Record, pool: Pool, is_full: bool) -> Question:
+def _musique_question(row: Json, pool: Pool, is_full: bool) -> Question:
     """Return a question with its supporting paragraphs as gold documents."""
     paragraphs = {one.get("idx", place): one for place, one in enumerate(row["paragraphs"])}
     ids = {
@@ -122,7 +122,7 @@ def _musique_question(row: Record, pool: Pool, is_full: bool) -> Question:
     return replace(question, answers=answers, evidence=_sentences_of_hops(row, ids, pool), gold_docs=gold)
 
 
-def _sentences_of_hops(row: Record, ids: dict[int, str], pool: Pool) -> Evidence | None:
+def _sentences_of_hops(row: Json, ids: dict[int, str], pool: Pool) -> Evidence | None:
     """Return the sentence with the answer of each hop, or None if a paragraph lacks the answer of its hop."""
     pieces = {}
     for hop in row.get("question_decomposition") or ():
@@ -138,7 +138,7 @@ def _sentences_of_hops(row: Record, ids: dict[int, str], pool: Pool) -> Evidence
 # -- LongBench
 
 
-def longbench_question(row: Record, pool: Pool, place: str) -> Question:
+def longbench_question(row: Json, pool: Pool, place: str) -> Question:
     """Return a question of LongBench (Bai et al. 2024). Its scope is its own context.
 
     Rows with the same context are one cluster. LongBench does not mark gold passages.
@@ -163,7 +163,7 @@ def _passages_of(context: str) -> list[tuple[str, str]]:
 # -- FlashRAG and DPR
 
 
-def flashrag_question(row: Record, pool: Pool, place: str) -> Question:
+def flashrag_question(row: Json, pool: Pool, place: str) -> Question:
     """Return a question of FlashRAG (Jin et al. 2024).
 
     Paragraphs of HotpotQA or 2Wiki in the metadata go to the pool. Without them the question needs an existing index.
@@ -175,7 +175,7 @@ def flashrag_question(row: Record, pool: Pool, place: str) -> Question:
     return Question(own, row["question"], answers, None, kind=str(known.get("type") or ""))
 
 
-def dpr_question(row: Record, pool: Pool, place: str) -> Question:
+def dpr_question(row: Json, pool: Pool, place: str) -> Question:
     """Return a question of Natural Questions, TriviaQA or WebQuestions with passages of DPR (Karpukhin et al. 2020).
 
     `positive_ctxs` are gold. `ctxs` are a retriever's results, with a flag whether they contain the answer. This does not make

@@ -9,7 +9,7 @@ import gzip
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO, TypeAlias, TypeVar
@@ -17,10 +17,9 @@ from typing import Any, TextIO, TypeAlias, TypeVar
 from mergewise.errors import UsageError
 from mergewise.evaluate.question_sets import Question, QuestionSet, SkippedRow
 from mergewise.extend import split_sentences
-from mergewise.types import Document, Part, Span
+from mergewise.types import Document, Json, Part, Span
 
-Record: TypeAlias = Mapping[str, Any]
-PlacedRecords: TypeAlias = Iterator[tuple[str, Record]]
+PlacedRecords: TypeAlias = Iterator[tuple[str, Json]]
 """Records with their places in a file."""
 T = TypeVar("T")
 R = TypeVar("R")
@@ -42,7 +41,7 @@ class Sample:
     path: Path
     names: frozenset[str]
     head: str
-    record: Record
+    record: Json
 
 
 @dataclass(slots=True)
@@ -179,7 +178,7 @@ class Pool:
         return self.documents[int(doc_id)]
 
 
-def pool_loader(convert: Callable[[Record, Pool, str], Question]) -> Callable[[Path, SetReader], QuestionSet]:
+def pool_loader(convert: Callable[[Json, Pool, str], Question]) -> Callable[[Path, SetReader], QuestionSet]:
     """Return a loader of files whose rows contain their documents. `convert` gets a row, the pool, and the row's place."""
 
     def load(path: Path, reader: SetReader) -> QuestionSet:
@@ -236,7 +235,7 @@ def sample_of(path: Path) -> Sample:
     return Sample(path, frozenset(), head, record or {})
 
 
-def _first(text: str) -> Record | None:
+def _first(text: str) -> Json | None:
     """Return the object at the beginning of a text, or None if it is truncated or missing."""
     try:
         found, _ = json.JSONDecoder().raw_decode(text.lstrip())

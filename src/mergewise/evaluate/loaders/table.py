@@ -15,16 +15,15 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from mergewise.errors import UsageError
 from mergewise.evaluate.loaders.rows import BadRow, Sample, SetReader, is_lines, open_text
 from mergewise.evaluate.question_sets import Evidence, Question, QuestionSet
 from mergewise.extend import short_repr
-from mergewise.types import Span
+from mergewise.types import Json, JsonDict, Span
 
 _ANSWERS = ("answer", "answers")
 # columns that mark a question, and whether "true" means answerable
@@ -47,12 +46,12 @@ def _is_table(path: Path) -> bool:
     return path.name.lower().removesuffix(".gz").endswith(_TABLES)
 
 
-def _lower(row: Mapping[str, Any]) -> dict[str, Any]:
+def _lower(row: Json) -> JsonDict:
     """Return the row with names in lower case, without an empty id."""
     return {str(key).lower(): value for key, value in row.items() if str(key).lower() != "id" or value}
 
 
-def _table(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _table(path: Path) -> Iterator[tuple[str, Json]]:
     with open_text(path, newline="") as file:
         header = file.readline()
         file.seek(0)
@@ -72,7 +71,7 @@ def _table(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
                 yield f"line {rows.line_num}", {name: value for name, value in row.items() if value is not None}
 
 
-def _question(row: Mapping[str, Any]) -> Question:
+def _question(row: Json) -> Question:
     text = row.get("question")
     if not isinstance(text, str):
         raise BadRow("missing question")
@@ -98,7 +97,7 @@ def _question(row: Mapping[str, Any]) -> Question:
     )
 
 
-def _is_answerable(row: Mapping[str, Any]) -> bool | None:
+def _is_answerable(row: Json) -> bool | None:
     """Return whether the row is marked as answerable, or None without a mark."""
     for name, meaning in _MARKS.items():
         mark = "" if row.get(name) is None else str(row[name]).strip().lower()

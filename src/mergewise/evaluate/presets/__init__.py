@@ -39,6 +39,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from mergewise.errors import UsageError, one_of
 from mergewise.evaluate.methods import METHODS, Judge, Method, names_in
+from mergewise.types import Json
 
 Shape: TypeAlias = Literal["wide", "stacked", "curve"]
 Published: TypeAlias = tuple[tuple[float | None, ...], ...]
@@ -242,7 +243,7 @@ def preset_methods(
     return [(method, budget) for method in methods.values() for budget in budgets]
 
 
-def read_preset(name: str, table: Mapping[str, Any]) -> Preset:
+def read_preset(name: str, table: Json) -> Preset:
     """Read a preset from its TOML. Raises ValueError for an unknown key, or numbers that do not match the columns."""
     known = {one.name for one in fields(Preset)} - {"name"} | {"set", "judge"}
     if unknown := table.keys() - known:
@@ -271,7 +272,7 @@ def read_preset(name: str, table: Mapping[str, Any]) -> Preset:
     return Preset(name=name, **values)
 
 
-def _method(one: Mapping[str, Any], judge: Judge) -> Method | None:
+def _method(one: Json, judge: Judge) -> Method | None:
     if "method" not in one and "strategy" not in one:
         return None
     spec = one.get("strategy", "")

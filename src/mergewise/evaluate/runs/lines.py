@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Set
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from mergewise.errors import UsageError
 from mergewise.extend import regular_bytes
+from mergewise.types import Json, JsonDict
 
 _LONGEST = 1 << 33
 """Maximum of bytes of a file."""
@@ -32,7 +32,7 @@ class RowLines:
             raise UsageError(f"cannot write {path}: {error.strerror}", "name another folder") from None
         self._is_truncated = not data.endswith(b"\n") and bool(data)
 
-    def add(self, rows: Iterable[Mapping[str, Any]]) -> None:
+    def add(self, rows: Iterable[Json]) -> None:
         """Append rows and flush them to disk. Raises UsageError if the write fails."""
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         data = (b"\n" if self._is_truncated else b"") + text.encode("utf-8", "replace")
@@ -52,7 +52,7 @@ class RowLines:
         self._is_truncated = False
 
 
-def known_lines(folder: Path, pattern: str = "*.jsonl", needed: Set[str] = ROW_KEYS) -> Iterator[dict[str, Any]]:
+def known_lines(folder: Path, pattern: str = "*.jsonl", needed: Set[str] = ROW_KEYS) -> Iterator[JsonDict]:
     """Yield the JSON objects with the `needed` keys from all files of the folder, in the order of their names."""
     for path in sorted(folder.glob(pattern)):
         try:
@@ -63,7 +63,7 @@ def known_lines(folder: Path, pattern: str = "*.jsonl", needed: Set[str] = ROW_K
         yield from (row for line in data.splitlines() if (row := _row(line, needed)) is not None)
 
 
-def _row(line: bytes, needed: Set[str]) -> dict[str, Any] | None:
+def _row(line: bytes, needed: Set[str]) -> JsonDict | None:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):

@@ -38,7 +38,7 @@ from mergewise.evaluate.runs.run_schema import (
     scores_of,
 )
 from mergewise.extend import regular_bytes, span_json, write_whole
-from mergewise.types import GAP, Span
+from mergewise.types import GAP, Json, JsonDict, Span
 
 if TYPE_CHECKING:
     from mergewise.evaluate.means import MethodMeans
@@ -328,7 +328,7 @@ def questions_table(questions: Mapping[str, Sequence[Question]]) -> pa.Table:
 _PLAIN_FIELDS, _LIST_FIELDS = ("text", "kind", "hops"), ("answers", "gold_docs", "grades", "scope")
 
 
-def _question_dict(set_name: str, question: Question, cluster: int) -> dict[str, Any]:
+def _question_dict(set_name: str, question: Question, cluster: int) -> JsonDict:
     evidence = question.evidence
     return {
         "set": set_name,
@@ -340,7 +340,7 @@ def _question_dict(set_name: str, question: Question, cluster: int) -> dict[str,
     }
 
 
-def _question(values: Mapping[str, Any]) -> Question:
+def _question(values: Json) -> Question:
     evidence: Evidence | None = None
     if values["evidence"] is not None:
         evidence = tuple((span_of(one), one["text"]) for one in values["evidence"])

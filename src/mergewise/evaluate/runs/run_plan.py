@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, get_args, get_origin, get_type_hints
 
 from mergewise.errors import UsageError
+from mergewise.types import Json
 
 FORMAT = 1
 PACKAGES = ("mergewise", "lancedb", "pyarrow", "numpy", "onnxruntime", "tokenizers", "torch", "transformers")
@@ -166,7 +167,7 @@ def _is_table(value: object) -> bool:
     return isinstance(value, dict) or (isinstance(value, list | tuple) and any(isinstance(one, dict) for one in value))
 
 
-def _lines(values: Mapping[str, Any]) -> str:
+def _lines(values: Json) -> str:
     lines = []
     for name, value in values.items():
         key = name if re.fullmatch(r"[\w-]+", name, re.ASCII) else toml_value(name)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mergewise.evaluate.judged import FoundText, LostStage, LostText
 from mergewise.extend import span_json
-from mergewise.types import Context, Span
+from mergewise.types import Context, Json, JsonDict, Span
 
 
 class RowKey(NamedTuple):
@@ -101,7 +101,7 @@ class RunRow:
             return None
         return self.query_seconds + self.answer_seconds
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonDict:
         """Return the row for JSON and Parquet: `scores` as a dictionary, `weights` as a list, spans as {doc, start, end}."""
         # `asdict` would copy every nested value
         values = {one.name: getattr(self, one.name) for one in fields(self)}
@@ -115,7 +115,7 @@ class RunRow:
         return values
 
 
-def row_of(values: Mapping[str, Any]) -> RunRow:
+def row_of(values: Json) -> RunRow:
     """Read the result of `RunRow.as_dict`. Raises LookupError, TypeError or ValueError for an invalid row."""
     known = dict(values)
     known["passages"] = tuple(
@@ -129,7 +129,7 @@ def row_of(values: Mapping[str, Any]) -> RunRow:
     return RunRow(**known)
 
 
-def span_of(values: Mapping[str, Any]) -> Span:
+def span_of(values: Json) -> Span:
     return Span(values["doc"], values["start"], values["end"])
 
 

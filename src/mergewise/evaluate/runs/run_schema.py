@@ -23,7 +23,7 @@ from mergewise.evaluate.citing import CITATION_SCORES
 from mergewise.evaluate.metrics import CONTEXT_SCORES
 from mergewise.evaluate.ranking import RANKING_SCORES
 from mergewise.evaluate.runs.run_row import RunRow
-from mergewise.types import Span
+from mergewise.types import Json, Span
 
 _TEXT, _TEXTS, _COUNT = pa.string(), pa.list_(pa.string()), pa.int32()
 SPAN = pa.struct([("doc", _TEXT), ("start", _COUNT), ("end", _COUNT)])
@@ -91,7 +91,7 @@ def _check_column(name: str, column: pa.ChunkedArray) -> None:
             _check_column(f"{name}.{field.name}", values)
 
 
-def rows_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+def rows_table(rows: Sequence[Json]) -> pa.Table:
     """Return a table of rows from `RunRow.as_dict`. Raises pa.ArrowException, TypeError or ValueError for an invalid value."""
     scores = score_order(name for row in rows for name in row["scores"])
     if reserved := set(scores) & set(ROWS.names):

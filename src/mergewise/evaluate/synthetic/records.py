@@ -6,11 +6,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from mergewise.errors import UsageError
 from mergewise.evaluate.question_sets import Evidence
 from mergewise.extend import span_json
+from mergewise.types import JsonDict
 
 MADE = "made "
 """Prefix of the kind of a made question in a file."""
@@ -26,7 +27,7 @@ class MadeQuestion:
     kind: Literal["slot", "definition", "heading", "written"]
     made: str = "rules"
 
-    def as_dict(self, number: int) -> dict[str, Any]:
+    def as_dict(self, number: int) -> JsonDict:
         return {
             "id": f"made-{number:04}",
             "question": self.text,

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.runs.digests import digest, question_digest
 from mergewise.evaluate.runs.lines import RowLines, known_lines
 from mergewise.evaluate.tuning.measuring import Measure, PointScore
 from mergewise.evaluate.tuning.space import Point
+from mergewise.types import Json
 
 LEDGER = "ledger.jsonl"
 ALPHA = 0.005
@@ -75,7 +75,7 @@ class HoldoutLog:
             and _is_number(row["before"])
         ]
 
-    def open(self, compared: Mapping[str, Any], questions: Sequence[Question]) -> HoldoutAccess:
+    def open(self, compared: Json, questions: Sequence[Question]) -> HoldoutAccess:
         """Log a use before the held-out questions are measured."""
         shown = [question_digest(question, with_gold=False) for question in questions]
         key = digest([compared, sorted(shown)])
@@ -87,11 +87,11 @@ class HoldoutLog:
             self._enter(row)
         return HoldoutAccess(key, float(row["alpha"]), int(row["before"]))
 
-    def close(self, opening: HoldoutAccess, result: Mapping[str, Any]) -> None:
+    def close(self, opening: HoldoutAccess, result: Json) -> None:
         """Log the result of a use."""
         self._enter({"key": opening.key, "result": dict(result)})
 
-    def _enter(self, row: Mapping[str, Any]) -> None:
+    def _enter(self, row: Json) -> None:
         self._lines.add([{"time": datetime.now(UTC).isoformat(timespec="seconds"), **row}])
 
 

@@ -19,7 +19,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +35,7 @@ from mergewise.evaluate.tuning.keeping import HoldoutAccess, HoldoutLog, KeptMea
 from mergewise.evaluate.tuning.measuring import METRICS, ContextMeasure, Measure, Metric, PointScore
 from mergewise.evaluate.tuning.space import Dimension, Point, Value, dimensions_of, drawn_points
 from mergewise.extend import STRATEGY, Range, number, ranges, whole
+from mergewise.types import Json, JsonDict
 
 FOLDER = ".tuning"
 """Folder of rows and ledgers, in the index's directory."""
@@ -111,7 +111,7 @@ class TuningReport:
     held_out: HeldOut | None
     questions: int
     seen: int
-    points: Sequence[Mapping[str, Any]]
+    points: Sequence[Json]
     idle: Mapping[str, str] = field(default_factory=dict)
     reason: str = ""
 
@@ -150,7 +150,7 @@ class TuningReport:
         lines += [f"{name} = {toml_value(value)}" for name, value in named.items() if value]
         return "\n".join(lines) + "\n"
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonDict:
         return {
             "strategy": self.strategy,
             "metric": self.metric,
@@ -229,7 +229,7 @@ def tune(
     )
 
 
-def setup_of(index: Index, metric: Metric, budget: int) -> dict[str, Any]:
+def setup_of(index: Index, metric: Metric, budget: int) -> JsonDict:
     """Return everything that scores depend on: the index, the metric, the budget, the models, and the default search."""
     models = index.models
     named = (models.embedder, models.chat, models.reranker, models.scorer)
@@ -242,7 +242,7 @@ def compare_points(
     points: Sequence[Point],
     folded: FoldedQuestions,
     measure: Measure,
-    setup: Mapping[str, Any],
+    setup: Json,
     folder: Path,
     idle: Mapping[str, str],
     has_time: Callable[[], bool] = lambda: True,

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -55,7 +54,7 @@ from mergewise.extend import (
     weights_text,
 )
 from mergewise.protocols import IndexReader, Reranker, StoreReader
-from mergewise.types import Span
+from mergewise.types import JsonDict, Span
 
 Array = npt.NDArray[np.float64]
 
@@ -225,7 +224,7 @@ class WeightsReport:
     completeness: Recalibration | None = None
     present: Mapping[str, float] = field(default_factory=dict)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonDict:
         """Return the fits, without the report of the tuning."""
         own = self.completeness and asdict(self.completeness)
         return {"weights": self.weights, "reranker": self.reranker, "completeness": own}

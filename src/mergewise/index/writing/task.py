@@ -10,13 +10,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from mergewise.index.writing.segments import TextSegment
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.prompting.records import Fields
 from mergewise.text.spans import number_ranges
-from mergewise.types import Message, Usage
+from mergewise.types import JsonDict, Message, Usage
 
 Item = TypeVar("Item")
 
@@ -108,7 +108,7 @@ class Written(Generic[Item]):
     usage: Usage = field(default_factory=Usage)
     failure: str = ""
 
-    def as_fields(self, more_rejects: Mapping[str, int]) -> dict[str, Any]:
+    def as_fields(self, more_rejects: Mapping[str, int]) -> JsonDict:
         """Return the fields that rows store: all rejects with later ones, the cost, and the failure."""
         rejects = self.rejects + Counter(more_rejects)
         kinds = sorted(rejects)

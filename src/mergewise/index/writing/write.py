@@ -30,7 +30,7 @@ from mergewise.prompting.records import records_in
 from mergewise.protocols import StoreReader
 from mergewise.store.tables import Table
 from mergewise.store.views import Estimate, OnShare, ViewRows, Writing
-from mergewise.types import DocumentRows, Message
+from mergewise.types import DocumentRows, JsonDict, Message
 
 AT_ONCE = 8
 """Number of concurrent calls. The adapter of an endpoint may allow fewer."""
@@ -83,7 +83,7 @@ def written_by_chat(
     build: Callable[[Sequence[DocumentRows], Any, Models, OnShare], Sequence[ViewRows]],
     estimate: Callable[[Sequence[DocumentRows], Any, Models], Estimate],
     table: Table | None = None,
-) -> dict[str, Any]:
+) -> JsonDict:
     """Return the fields of a `View` whose rows a chat model writes if a setting has a value.
 
     The rows of `table` tell which documents are incomplete.

@@ -15,9 +15,10 @@ from mergewise.server.configuration import CollectionConfig
 from mergewise.server.evaluations import evaluate
 from mergewise.server.jobs.watch import Watch
 from mergewise.server.logs import log
-from mergewise.server.records import CollectionRecord, Job, JobState, Json, JsonDict, Upload
+from mergewise.server.records import CollectionRecord, Job, JobState, Upload
 from mergewise.server.spool import local_blob
 from mergewise.server.state import State
+from mergewise.types import Json, JsonDict
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,10 @@ from mergewise.server.leaves import best_leaves
 from mergewise.server.mcp.tools import Caller, mcp_server
 from mergewise.server.native.documents import text_upload
 from mergewise.server.problems import HTTPProblem
-from mergewise.server.records import Job, JobKind, Json, Upload
+from mergewise.server.records import Job, JobKind, Upload
 from mergewise.server.routing import token_of
 from mergewise.server.scoped import Scoped, ScopedService, Service, check_scope
-from mergewise.types import Document, DocumentInfo
+from mergewise.types import Document, DocumentInfo, Json
 
 PATH = "/mcp"
 SESSION = "shown_"

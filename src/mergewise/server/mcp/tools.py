@@ -34,8 +34,7 @@ from mergewise.server.collection_query import CollectionQuery
 from mergewise.server.openai.completions import web_address
 from mergewise.server.openai.markup import without_images
 from mergewise.server.problems import log_failure, problem_of
-from mergewise.server.records import Json
-from mergewise.types import Document
+from mergewise.types import Document, Json, JsonDict
 
 if TYPE_CHECKING:
     from mergewise.server.mcp.http import ServedLibrary
@@ -134,7 +133,7 @@ def mcp_server(
     return server
 
 
-def _short_schema(schema: Json, hidden: Sequence[str]) -> dict[str, Any]:
+def _short_schema(schema: Json, hidden: Sequence[str]) -> JsonDict:
     """Return a schema of arguments without titles, hidden arguments, and the value null."""
     properties = {}
     for name, one in schema.get("properties", {}).items():

@@ -22,9 +22,10 @@ from mergewise.server.native.pages import Cursor, Limit, page_behind
 from mergewise.server.native.requests import EndpointForm, Name, SessionForm, TokenForm
 from mergewise.server.native.responses import NEW_TOKEN, SESSION, TOKEN, TRIAL, page_of
 from mergewise.server.problems import HTTPProblem, existing, invalid, unknown
-from mergewise.server.records import JsonDict, Token
+from mergewise.server.records import Token
 from mergewise.server.routing import ADMIN, OPEN, READ, InService, ScopedRoute, WholeService
 from mergewise.server.scoped import Service
+from mergewise.types import JsonDict
 
 router = APIRouter(prefix="/api/v1", tags=["administration"], route_class=ScopedRoute)
 

@@ -11,8 +11,9 @@ from mergewise.server.native.pages import Cursor, Limit, page_behind
 from mergewise.server.native.requests import AskForm, CollectionChangeForm, CollectionForm, validated
 from mergewise.server.native.responses import COLLECTION, STARTED, page_of
 from mergewise.server.problems import HTTPProblem, invalid
-from mergewise.server.records import CollectionRecord, JsonDict
+from mergewise.server.records import CollectionRecord
 from mergewise.server.routing import ADMIN, READ, InCollection, InService, ScopedRoute
+from mergewise.types import JsonDict
 
 router = APIRouter(prefix="/api/v1/collections", tags=["collections"], route_class=ScopedRoute)
 

@@ -18,9 +18,9 @@ from mergewise.server.native.requests import AskForm, ConversationForm, RatingFo
 from mergewise.server.native.responses import CONVERSATION, SUGGESTIONS, TURNS, page_of
 from mergewise.server.native.suggestions import suggested_questions
 from mergewise.server.problems import HTTPProblem, existing, unknown
-from mergewise.server.records import Json, JsonDict
 from mergewise.server.routing import FEEDBACK, READ, InCollection, ScopedRoute
 from mergewise.server.scoped import Scoped
+from mergewise.types import Json, JsonDict
 
 router = APIRouter(prefix="/api/v1/collections/{c}", tags=["conversations"], route_class=ScopedRoute)
 

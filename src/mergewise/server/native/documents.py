@@ -32,10 +32,11 @@ from mergewise.server.native.responses import (
     page_of,
 )
 from mergewise.server.problems import HTTPProblem, invalid, unknown
-from mergewise.server.records import DocumentState, DocumentStatus, Job, Json, JsonDict, OnConflict, Upload
+from mergewise.server.records import DocumentState, DocumentStatus, Job, OnConflict, Upload
 from mergewise.server.routing import READ, WRITE, InCollection, ScopedRoute
 from mergewise.server.scoped import DocumentEntry, Scoped
 from mergewise.server.spool import keep_bytes, receive
+from mergewise.types import Json, JsonDict
 
 router = APIRouter(prefix="/api/v1/collections/{c}", tags=["documents"], route_class=ScopedRoute)
 

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Response
 from mergewise.errors import MergewiseError
 from mergewise.server.native.responses import HEALTH
 from mergewise.server.problems import HTTPProblem
-from mergewise.server.records import JsonDict
 from mergewise.server.routing import ADMIN, OPEN, ScopedRoute, WholeService
+from mergewise.types import JsonDict
 
 router = APIRouter(tags=["health"], route_class=ScopedRoute)
 

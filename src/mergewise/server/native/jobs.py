@@ -20,10 +20,11 @@ from mergewise.server.native.questions import event_bytes, failure_event
 from mergewise.server.native.requests import JobForm, Name
 from mergewise.server.native.responses import ESTIMATE, EVALUATION, JOB, STARTED, page_of
 from mergewise.server.problems import invalid, unknown
-from mergewise.server.records import Job, JobState, JsonDict, ViewKind
+from mergewise.server.records import Job, JobState, ViewKind
 from mergewise.server.routing import READ, WRITE, InCollection, InService, ScopedRoute
 from mergewise.server.scoped import Scoped, ScopedService, check_scope
 from mergewise.server.streams import EventStream
+from mergewise.types import JsonDict
 
 # the page has its own policy with the hashes of its scripts
 _PAGE_POLICY = (

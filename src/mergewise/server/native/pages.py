@@ -9,7 +9,7 @@ from fastapi import Query
 
 from mergewise.server.collections import id_of, key_of
 from mergewise.server.problems import HTTPProblem, invalid
-from mergewise.server.records import JsonDict
+from mergewise.types import JsonDict
 
 Item = TypeVar("Item")
 
@@ -35,7 +35,7 @@ def page(items: Sequence[Item], limit: int, position: Callable[[Item], str], for
 
 
 def page_behind(items: Sequence[Item], cursor: str | None, limit: int, position: Callable[[Item], str],
-                form: Callable[[Item], Any]) -> dict[str, Any]:  # fmt: skip
+                form: Callable[[Item], Any]) -> JsonDict:  # fmt: skip
     """Make a page from a complete list of items, sorted by position."""
     after = cursor_position(cursor)
     return page([item for item in items if after is None or position(item) > after], limit, position, form)

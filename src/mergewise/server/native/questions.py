@@ -18,10 +18,9 @@ from mergewise.server.native.conversations import keep_turn
 from mergewise.server.native.requests import AskForm, CompareForm, ContextForm
 from mergewise.server.native.responses import ANSWER, COMPARISON, CONTEXT_ANSWER
 from mergewise.server.problems import HTTPProblem, problem_json
-from mergewise.server.records import Json, JsonDict
 from mergewise.server.routing import READ, InCollection, ScopedRoute, request_id_of
 from mergewise.server.streams import EventStream, until_disconnect
-from mergewise.types import Message
+from mergewise.types import Json, JsonDict, Message
 
 router = APIRouter(prefix="/api/v1/collections/{c}", tags=["questions"], route_class=ScopedRoute)
 

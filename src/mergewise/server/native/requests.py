@@ -14,7 +14,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, 
 from mergewise import AnswerQuery, Query
 from mergewise.extend import Option, options_of
 from mergewise.server.collection_query import Include
-from mergewise.server.records import JsonDict, OnConflict, Scope
+from mergewise.server.records import OnConflict, Scope
+from mergewise.types import JsonDict
 
 
 def _number(value: object) -> object:

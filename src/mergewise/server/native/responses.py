@@ -14,8 +14,8 @@ from typing_extensions import TypedDict
 
 from mergewise.server.conversations import ConversationRecord
 from mergewise.server.native.suggestions import SuggestedQuestion
-from mergewise.server.records import CollectionRecord, DocumentState, Job, JsonDict, Scope, Token
-from mergewise.types import Answer, Citation, Context, Heading, Location, Page, Passage, Span, Usage
+from mergewise.server.records import CollectionRecord, DocumentState, Job, Scope, Token
+from mergewise.types import Answer, Citation, Context, Heading, JsonDict, Location, Page, Passage, Span, Usage
 
 
 def body(name: str, base: Any = None, /, **parts: Any) -> Any:

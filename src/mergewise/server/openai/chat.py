@@ -26,11 +26,10 @@ from mergewise.server.openai.conversations import ChatQuestion, chat_question, t
 from mergewise.server.openai.requests import ChatForm, ChatMessage, ModelForm
 from mergewise.server.openai.scoring import embedder_forms
 from mergewise.server.problems import openai_error, refusal
-from mergewise.server.records import Json, JsonDict
 from mergewise.server.routing import READ, InService, ScopedRoute, request_id_of
 from mergewise.server.scoped import Scoped, ScopedService
 from mergewise.server.streams import EventStream, until_disconnect
-from mergewise.types import Message, ReplyOptions, Usage
+from mergewise.types import Json, JsonDict, Message, ReplyOptions, Usage
 
 router = APIRouter(route_class=ScopedRoute)
 

@@ -20,8 +20,7 @@ from mergewise.server.collection_query import QuestionEvent
 from mergewise.server.collections import key_of
 from mergewise.server.logs import log
 from mergewise.server.openai.markup import ImageEscaper, literal, position_without_images, without_images
-from mergewise.server.records import Json, JsonDict
-from mergewise.types import Usage
+from mergewise.types import Json, JsonDict, Usage
 
 _CHUNK = "chat.completion.chunk"
 _WEB = re.compile(r"https?://(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::\d+)?(?=[/?#]|\Z)", re.ASCII | re.IGNORECASE)

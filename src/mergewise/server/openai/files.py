@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -23,14 +23,15 @@ from mergewise.server.native.documents import chunks_of, document_row, download,
 from mergewise.server.openai.pages import Limit, Order, list_form, list_page
 from mergewise.server.openai.requests import AttachForm, AttributesForm, BatchForm
 from mergewise.server.problems import HTTPProblem, existing, refusal, unknown
-from mergewise.server.records import Job, JsonDict
+from mergewise.server.records import Job
 from mergewise.server.routing import READ, WRITE, InCollection, InService, ScopedRoute
 from mergewise.server.scoped import Scoped
 from mergewise.server.spool import receive
+from mergewise.types import Json, JsonDict
 
 router = APIRouter(route_class=ScopedRoute)
 
-Row = Mapping[str, Any]
+Row = Json
 """A document as `list_documents` returns it."""
 FileStatus = Literal["in_progress", "completed", "failed", "cancelled"]
 Purpose = Literal["assistants", "user_data", "vision", "evals"]

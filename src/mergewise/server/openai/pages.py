@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from fastapi import Query
 
 from mergewise.server.native.pages import Item
-from mergewise.server.records import JsonDict
+from mergewise.types import JsonDict
 
 Limit = Annotated[int, Query(ge=1, le=100)]
 Order = Literal["asc", "desc"]

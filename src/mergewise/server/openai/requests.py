@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from mergewise.server.native.requests import AnswerFields, Filter, Includes, Metadata, Title, Words
-from mergewise.server.records import JsonDict
+from mergewise.types import JsonDict
 
 Prompt = Annotated[str, Field(max_length=400_000)]
 Limit = Annotated[int, Field(ge=1)]

@@ -26,11 +26,10 @@ from mergewise.server.openai.conversations import LONGEST_QUESTION, MOST_HISTORY
 from mergewise.server.openai.markup import ImageEscaper
 from mergewise.server.openai.requests import ChatMessage, InputItem, ResponseForm
 from mergewise.server.problems import HTTPProblem, existing, refusal, unknown
-from mergewise.server.records import Json, JsonDict
 from mergewise.server.routing import READ, InService, ScopedRoute
 from mergewise.server.scoped import ScopedService
 from mergewise.server.streams import EventStream
-from mergewise.types import Message
+from mergewise.types import Json, JsonDict, Message
 
 router = APIRouter(route_class=ScopedRoute)
 

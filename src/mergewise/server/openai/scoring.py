@@ -22,10 +22,10 @@ from mergewise.server.models import ModelConfig
 from mergewise.server.openai.conversations import unknown_model
 from mergewise.server.openai.requests import EmbeddingsForm, RerankForm
 from mergewise.server.problems import refusal
-from mergewise.server.records import JsonDict
 from mergewise.server.routing import READ, InService, ScopedRoute
 from mergewise.server.scoped import ScopedService
 from mergewise.server.streams import until_disconnect
+from mergewise.types import JsonDict
 
 router = APIRouter(route_class=ScopedRoute)
 rerank_router = APIRouter(route_class=ScopedRoute)

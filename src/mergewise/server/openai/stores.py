@@ -19,10 +19,10 @@ from mergewise.server.openai.files import attach
 from mergewise.server.openai.pages import Limit, Order, list_page
 from mergewise.server.openai.requests import AttachForm, StoreChangeForm, StoreForm, StoreSearchForm
 from mergewise.server.problems import refusal
-from mergewise.server.records import JsonDict
 from mergewise.server.routing import ADMIN, READ, InCollection, InService, ScopedRoute
 from mergewise.server.scoped import Scoped
 from mergewise.server.streams import until_disconnect
+from mergewise.types import JsonDict
 
 router = APIRouter(route_class=ScopedRoute)
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from mergewise.extend import is_url
 from mergewise.server.database import Database, Row
-from mergewise.server.records import CollectionRecord, Json
+from mergewise.server.records import CollectionRecord
 from mergewise.server.tables.rows import Conflict, columns, insert, record_of, update
+from mergewise.types import Json
 
 
 @dataclass(frozen=True, slots=True)

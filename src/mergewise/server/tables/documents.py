@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mergewise.server.database import Database, Row, StateTables
-from mergewise.server.records import DocumentState, DocumentStatus, Json, Upload
+from mergewise.server.records import DocumentState, DocumentStatus, Upload
 from mergewise.server.tables.rows import ALL, columns, insert, record_of, records_of, selection, update
+from mergewise.types import Json
 
 _OF_UPLOADS = ("name", "title", "metadata", "blob", "bytes", "media_type", "is_document")
 

@@ -23,7 +23,6 @@ from mergewise.server.records import (
     JobKind,
     JobProgress,
     JobState,
-    Json,
     Upload,
 )
 from mergewise.server.tables.documents import forget, queue_document, settle, withdraw
@@ -38,6 +37,7 @@ from mergewise.server.tables.rows import (
     selection,
     update,
 )
+from mergewise.types import Json
 
 KEY_SECONDS = 86_400.0
 """Seconds for which an idempotency key returns the same job."""

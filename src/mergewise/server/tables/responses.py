@@ -7,8 +7,9 @@ import time
 from dataclasses import dataclass
 
 from mergewise.server.database import Database
-from mergewise.server.records import Json, JsonDict, Token
+from mergewise.server.records import Token
 from mergewise.server.tables.rows import ALL, insert
+from mergewise.types import Json, JsonDict
 
 RESPONSE_SECONDS, MOST_RESPONSES = 30 * 86_400.0, 200
 """Seconds for which responses are kept, and their number per token."""

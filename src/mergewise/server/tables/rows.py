@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 from mergewise.errors import MergewiseError, UsageError
 from mergewise.extend import check_filter
 from mergewise.server.database import Row, StateTables
-from mergewise.server.records import CollectionRecord, DocumentState, Job, JobProgress, Json, JsonDict, Token, Upload
+from mergewise.server.records import CollectionRecord, DocumentState, Job, JobProgress, Token, Upload
+from mergewise.types import Json, JsonDict
 
 Record = TypeVar("Record", CollectionRecord, DocumentState, Job, Token, Upload)
 

@@ -11,8 +11,9 @@ from hmac import compare_digest
 from secrets import token_hex, token_urlsafe
 
 from mergewise.server.database import Database, Row
-from mergewise.server.records import Json, Scope, Token, checked_scopes
+from mergewise.server.records import Scope, Token, checked_scopes
 from mergewise.server.tables.rows import columns, insert, record_of, records_of
+from mergewise.types import Json
 
 _TOKEN = re.compile(r"mw_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 

@@ -35,7 +35,7 @@ from mergewise.store.snapshot import ID, specs_of
 from mergewise.store.tables import NUMBER, columns_of, form, with_shift
 from mergewise.store.text_scores import question_terms
 from mergewise.store.views import Registry
-from mergewise.types import Document, DocumentInfo, DocumentRows, Duplicate, Known
+from mergewise.types import Document, DocumentInfo, DocumentRows, Duplicate, Json, Known
 
 # bits for the ids of one shard: with 1024 shards, global ids are still exact numbers in JSON
 BITS = 42
@@ -190,7 +190,7 @@ class ShardedReader:
         return joined(parts)
 
     @property
-    def views(self) -> Mapping[str, Mapping[str, Any]]:
+    def views(self) -> Mapping[str, Json]:
         first, *others = self.manifests
         return {
             name: first.views[name].settings for name in first.offered if all(name in one.offered for one in others)

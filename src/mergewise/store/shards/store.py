@@ -28,7 +28,7 @@ from mergewise.store.shards.calls import LocalShards
 from mergewise.store.shards.place import shard_of
 from mergewise.store.shards.reader import BITS, LOW, ShardedReader, group_by
 from mergewise.store.views import Registry
-from mergewise.types import AddReport, DocumentRows, Metadata, Problem
+from mergewise.types import AddReport, DocumentRows, Json, Metadata, Problem
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -61,7 +61,7 @@ class ShardedStore:
         return manifest
 
     @property
-    def settings(self) -> Mapping[str, Mapping[str, Any]]:
+    def settings(self) -> Mapping[str, Json]:
         return self.manifest.settings
 
     def reader(self) -> ShardedReader:
@@ -201,7 +201,7 @@ class ShardedStore:
 
     # -- views and vectors that come later
 
-    def begin_view(self, view: str, settings: Mapping[str, Any]) -> None:
+    def begin_view(self, view: str, settings: Json) -> None:
         self._in_all(LanceStore.begin_view, view, settings)
 
     def remove_view(self, view: str) -> None:

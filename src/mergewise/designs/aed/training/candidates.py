@@ -12,7 +12,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from mergewise.designs.aed import units
 from mergewise.designs.aed.ensemble import prompts
@@ -20,7 +20,7 @@ from mergewise.generate.sources import Source
 from mergewise.prompting.quoting import code_for
 from mergewise.text.sections import heading_path
 from mergewise.text.sentences import split_sentences
-from mergewise.types import DocumentInfo, Message, Span
+from mergewise.types import DocumentInfo, Json, Message, Span
 
 if TYPE_CHECKING:
     from mergewise.protocols import IndexReader
@@ -74,7 +74,7 @@ class LabelSource:
 
     examples: Sequence[Example]
     reader: IndexReader
-    facts: Mapping[Kind, Mapping[str, Any]]
+    facts: Mapping[Kind, Json]
 
 
 def passages_of(question: str, reader: IndexReader, k: int, longest: int) -> list[TrainCandidate]:
@@ -142,7 +142,7 @@ def reader_prompt(question: str, candidate: TrainCandidate | None) -> list[Messa
 
 def label_facts(
     documents: Sequence[DocumentInfo], manifest: Manifest, settings: SearchSettings, reader: IndexReader
-) -> dict[Kind, Mapping[str, Any]]:
+) -> dict[Kind, Json]:
     """Collect the properties that affect the passages of a search, and their triplets.
 
     Args:
@@ -161,7 +161,7 @@ def label_facts(
         "leaf": dict(manifest.views["leaf"].settings),
         "search": asdict(settings),
     }
-    facts: dict[Kind, Mapping[str, Any]] = {"passages": searched}
+    facts: dict[Kind, Json] = {"passages": searched}
     if reader.has(TRIPLETS):
         found = sum(extraction.triplets for extraction in reader.view(TRIPLETS).extractions())
         facts["triplets"] = {**searched, TRIPLETS: dict(manifest.views[TRIPLETS].settings), "found": found}

@@ -39,7 +39,7 @@ from mergewise.index.executors import INLINE, Executor
 from mergewise.models.cppl import ALPHA, cppl
 from mergewise.models.decoding import decode_each
 from mergewise.ranges import CheckedFields, Range
-from mergewise.types import Span
+from mergewise.types import Json, JsonDict, Span
 
 if TYPE_CHECKING:
     from mergewise.protocols import CausalModel, IndexReader
@@ -69,7 +69,7 @@ class LabelSettings(CheckedFields):
         wanted = {"passages": True, "triplets": self.triplets > 0, "generated": self.generated}
         return [kind for kind in KINDS if wanted[kind]]
 
-    def of(self, kind: Kind) -> dict[str, Any]:
+    def of(self, kind: Kind) -> JsonDict:
         """Return the parameters that affect the labels of this kind."""
         if kind == "generated":
             return {"alpha": self.alpha}
@@ -111,7 +111,7 @@ class LabelStore:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
 
-    def begin(self, kind: Kind, parameters: Mapping[str, Any], facts: Mapping[str, Mapping[str, Any]]) -> None:
+    def begin(self, kind: Kind, parameters: Json, facts: Mapping[str, Json]) -> None:
         """Write the manifest of a kind of candidate, or check it against the existing one.
 
         Args:
@@ -160,7 +160,7 @@ class LabelStore:
                 self.manifest(kind)
         return [self.question(key, kinds) for key in found]
 
-    def manifest(self, kind: Kind) -> dict[str, Any]:
+    def manifest(self, kind: Kind) -> JsonDict:
         """Load the manifest of a kind of candidate."""
         path = self.folder / kind / MANIFEST
         try:
@@ -359,7 +359,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     part.replace(path)
 
 
-def _check_same(existing: Mapping[str, Any], own: Mapping[str, Any], folder: Path, of: str = "") -> None:
+def _check_same(existing: Json, own: Json, folder: Path, of: str = "") -> None:
     other = sorted(name for name in existing.keys() | own.keys() if existing.get(name) != own.get(name))
     if other:
         differences = ", ".join(f"{name}{of} {existing.get(name)}, not {own.get(name)}" for name in other)

@@ -28,6 +28,7 @@ from mergewise.models.causal.loading import quietly
 from mergewise.models.cross_encoder import ONNXCrossEncoder
 from mergewise.ranges import SHARE, CheckedFields, Range
 from mergewise.text.spans import one_line
+from mergewise.types import JsonDict
 
 LONGEST_GRADIENT = 1.0
 LEVEL_QUESTIONS = 64  # questions for setting the level of the utilities
@@ -159,7 +160,7 @@ class _Training:
         base.network.to("cuda" if torch.cuda.is_available() else "cpu")
         self.optimizer = torch.optim.AdamW(base.network.parameters(), lr=settings.rate, weight_decay=0.0)
 
-    def begin(self, parameters: dict[str, Any]) -> None:
+    def begin(self, parameters: JsonDict) -> None:
         """Load the state in the folder, or evaluate the untrained network."""
         self.folder.mkdir(parents=True, exist_ok=True)
         file, made_with = self.folder / STATE, json.dumps(parameters, sort_keys=True)

@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from mergewise.designs.aed.training.bases import check_base, check_packages
 from mergewise.designs.aed.training.candidates import Kind
@@ -16,6 +15,7 @@ from mergewise.designs.aed.training.labels import DAMAGE, LabelStore, write_whol
 from mergewise.designs.aed.training.scoring import count_cut, question_utilities
 from mergewise.designs.aed.training.trainer import OnProgress, Trained, TrainSettings, digest, export, train
 from mergewise.errors import UsageError
+from mergewise.types import Json
 
 RESULT, STATE = "training.json", "checkpoint"
 CHECKED = 8  # candidates to compare the exported model with the trained one
@@ -35,10 +35,10 @@ class TrainingReport:
         apart: Largest difference between the utilities of the two exported forms.
     """
 
-    parameters: Mapping[str, Any]
+    parameters: Json
     questions: Mapping[str, int]
     candidates: Mapping[str, int]
-    history: Mapping[str, Any]
+    history: Json
     held_out: Mapping[str, Mapping[str, float]]
     shift: float
     apart: float
@@ -97,9 +97,7 @@ def train_utility(
     return _export_with_report(train(questions, base, settings, out / STATE, progress), parameters, settings, out)
 
 
-def _export_with_report(
-    trained: Trained, parameters: Mapping[str, Any], settings: TrainSettings, out: Path
-) -> TrainingReport:
+def _export_with_report(trained: Trained, parameters: Json, settings: TrainSettings, out: Path) -> TrainingReport:
     held_out = trained.split.held_out
     found: dict[str, dict[str, float]] = {}
     if held_out:

@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from mergewise.index.tree.tables import LEAF
 from mergewise.index.views import all_rows, count_rejects, rejects_text, unfinished_lines, unfinished_of
 from mergewise.protocols import RowReader
 from mergewise.text.sections import shared_path
+from mergewise.types import JsonDict
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class TripletReport:
     calls: int
     unfinished: Mapping[str, str]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonDict:
         """Return the JSON form of `info --view triplet --json`."""
         return asdict(self)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Any
 
 from mergewise.designs.mrag.markers.extract import RawMarker, policy, task
 from mergewise.designs.mrag.markers.grounding import ValueSentence
@@ -21,7 +20,7 @@ from mergewise.models.record import Models
 from mergewise.protocols import TokenCounter
 from mergewise.store.views import OnShare, ViewRows
 from mergewise.text.sentences import strip_span
-from mergewise.types import DocumentRows, Rows
+from mergewise.types import DocumentRows, JsonDict, Rows
 
 WRITER = DocumentWriter(lambda document, settings: settings.paragraphs(document), task, policy)
 
@@ -82,7 +81,7 @@ def _markers(
     return markers, MarkerExtraction(len(markers), doc_id, settings.made, len(segments), len(copies), **counts)
 
 
-def _drafts_of_model(written: Written[RawMarker]) -> tuple[list[Draft], dict[str, Any]]:
+def _drafts_of_model(written: Written[RawMarker]) -> tuple[list[Draft], JsonDict]:
     """Return the markers with their grounded values, and the statistics. Markers without any support are rejected."""
     grounded = [(marker, marker.grounded) for marker in written.items if marker.grounded is not None]
     drafts = [

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from math import ceil
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from mergewise.designs.mrag.chunks.summaries import INSTRUCTIONS
 from mergewise.designs.mrag.markers.grounding import GroundedValue, Grounder, ValueSentence
@@ -47,7 +47,7 @@ from mergewise.text.alignment import words
 from mergewise.text.sections import heading_path
 from mergewise.text.support.judge import Judge
 from mergewise.text.support.sources import Extract, ReadSource
-from mergewise.types import SHIPPED, Message, Prompts, PromptTemplate
+from mergewise.types import SHIPPED, Json, Message, Prompts, PromptTemplate
 
 SAME = 0.9  # minimum share of common words of duplicate values
 _LONGEST_KEY = 2_000  # characters
@@ -79,7 +79,7 @@ class RawMarker:
 def task(settings: MarkerSettings, prompts: Prompts = SHIPPED) -> WritingTask[RawMarker]:
     """Return the writing task. Raise UsageError if the examples are invalid."""
     stored = settings.examples
-    examples: Sequence[Mapping[str, Any]] = BUILT_IN if stored == "built-in" else ()
+    examples: Sequence[Json] = BUILT_IN if stored == "built-in" else ()
     if stored.startswith("["):
         examples = _examples_in(stored, "the settings of the view 'marker'")
     elif stored not in ("none", "built-in"):
@@ -175,10 +175,7 @@ def ordered(order: str) -> PromptTemplate:
 
 
 def prompt(
-    request: WritingRequest,
-    settings: MarkerSettings,
-    examples: Sequence[Mapping[str, Any]] = (),
-    prompts: Prompts = SHIPPED,
+    request: WritingRequest, settings: MarkerSettings, examples: Sequence[Json] = (), prompts: Prompts = SHIPPED
 ) -> list[Message]:
     """Build the prompt about some segments. The rules come first and never change, for endpoints with a prefix cache."""
     least = max(1, ceil(request.source.tokens(request.asked) / settings.segment))
@@ -201,7 +198,7 @@ def prompt(
 
 # -- examples
 
-BUILT_IN: tuple[Mapping[str, Any], ...] = (
+BUILT_IN: tuple[Json, ...] = (
     {
         "text": "[Paragraph 6]\nAfter the flood she moved the workshop to Tallow Street, where it stayed until 1931. He never "
         "forgave her the loss of the river frontage.",
@@ -249,7 +246,7 @@ def _is_stored(examples: str) -> bool:
     return examples in ("none", "built-in", _LOST) or examples.startswith("[")
 
 
-def _examples_in(content: bytes | str, place: object) -> Sequence[Mapping[str, Any]]:
+def _examples_in(content: bytes | str, place: object) -> Sequence[Json]:
     try:
         examples = json.loads(content)
     except (ValueError, RecursionError):

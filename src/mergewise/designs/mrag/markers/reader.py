@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean, pvariance, quantiles
-from typing import Any, Literal
+from typing import Literal
 
 from mergewise.designs.mrag.markers.records import COPY, EXTRACTION, MARKER, Marker, MarkerExtraction
 from mergewise.index.views import all_rows, count_rejects, rejects_text, search_rows, unfinished_lines, unfinished_of
 from mergewise.protocols import RowReader
+from mergewise.types import JsonDict
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class MarkerReport:
     value_lengths: TokenLengths
     unfinished: Mapping[str, str]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonDict:
         """Return the JSON form of `info --view marker --json`."""
         return asdict(self)
 
