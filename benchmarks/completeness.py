@@ -26,9 +26,10 @@ from mergewise.designs.weave.strategy import gather
 from mergewise.designs.weave.submodular import Selection, maximise
 from mergewise.engine import Index
 from mergewise.evaluate.run import Split
-from mergewise.evaluate.tuning.weights import Array, logistic
+from mergewise.evaluate.tuning.weights import logistic
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
+from mergewise.protocols import DoubleArray
 from mergewise.retrieve.hybrid import HybridReader
 from mergewise.text.sentences import strip_span
 from mergewise.types import Span
@@ -55,7 +56,7 @@ class Rows:
     """The rows of a set's questions: `x` features, `held` 1 if all evidence is held, `tokens` used."""
 
     questions: list[Asked] = field(default_factory=list)
-    x: list[Array] = field(default_factory=list)
+    x: list[DoubleArray] = field(default_factory=list)
     held: list[float] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
 
@@ -131,7 +132,7 @@ def text_of(index: Index, span: Span) -> str:
     return index.document(span.doc_id).text
 
 
-def fitted(sets: Iterable[Rows]) -> Array:
+def fitted(sets: Iterable[Rows]) -> DoubleArray:
     """Fit bias and weights on the rows at fixed budgets. All sets have the same weight."""
     training = []
     for rows in sets:
@@ -140,11 +141,11 @@ def fitted(sets: Iterable[Rows]) -> Array:
     return logistic(training)
 
 
-def probabilities(rows: Rows, weights: Array) -> Array:
+def probabilities(rows: Rows, weights: DoubleArray) -> DoubleArray:
     return np.asarray(1 / (1 + np.exp(-(np.array(rows.x) @ weights[1:] + weights[0]))))
 
 
-def auc(p: Array, held: Array) -> float:
+def auc(p: DoubleArray, held: DoubleArray) -> float:
     """Return the probability that a complete context has a higher p than an incomplete one."""
     over = p[held == 1][:, None] - p[held == 0][None, :]
     return float((over > 0).mean() + (over == 0).mean() / 2) if over.size else float("nan")
@@ -162,7 +163,7 @@ def report(names: Sequence[str], cache: Path, split: Split, limit: int) -> None:
         print(f'    "{name}": {weight:.3f},')
 
 
-def _report_calibration(sets: Mapping[str, Rows], p: Mapping[str, Array]) -> None:
+def _report_calibration(sets: Mapping[str, Rows], p: Mapping[str, DoubleArray]) -> None:
     print(
         f"Each set by the weights of the others. P is the mean probability; sure: P >= {SURE}; fifth: share of the incomplete"
     )
@@ -184,7 +185,7 @@ def _report_calibration(sets: Mapping[str, Rows], p: Mapping[str, Array]) -> Non
         print(f"| mean | {label} |" + "".join(f" {value:.2f} |" for value in means))
 
 
-def _report_remark(sets: Mapping[str, Rows], p: Mapping[str, Array]) -> None:
+def _report_remark(sets: Mapping[str, Rows], p: Mapping[str, DoubleArray]) -> None:
     print("\nThe remark at P < t and 640 tokens: share of contexts with it, and share of these that are incomplete.\n")
     print("| set | " + " | ".join(f"t = {t}" for t in UNSURE) + " |\n" + "| --- " * (len(UNSURE) + 1) + "|")
     for name, rows in sets.items():
@@ -196,7 +197,7 @@ def _report_remark(sets: Mapping[str, Rows], p: Mapping[str, Array]) -> None:
         print(f"| {name} | " + " | ".join(cells) + " |")
 
 
-def _report_auto(sets: Mapping[str, Rows], p: Mapping[str, Array], price: float = AUTO_PRICE) -> None:
+def _report_auto(sets: Mapping[str, Rows], p: Mapping[str, DoubleArray], price: float = AUTO_PRICE) -> None:
     print(f"\nThe budget auto at a price of {price}, and a fixed budget with the same mean tokens over all sets.\n")
     auto = {
         name: [max(a.path, key=lambda i: p[name][i] - price * rows.tokens[i] / AUTO_BUDGET) for a in rows.questions]

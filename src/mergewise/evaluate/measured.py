@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -25,15 +24,15 @@ from mergewise.evaluate.citing import CITATION_SCORES
 from mergewise.evaluate.judged import LostStage
 from mergewise.evaluate.methods import METHODS
 from mergewise.evaluate.metrics import CONTEXT_SCORES
-from mergewise.evaluate.pairs import Numbers, PairedTests, ScoreVector, over_sets
+from mergewise.evaluate.pairs import PairedTests, ScoreVector, over_sets
 from mergewise.evaluate.question_sets import Question, clusters
 from mergewise.evaluate.ranking import is_measure, ranking_score
 from mergewise.evaluate.runs.run_folder import Run, rows_at, rows_of
 from mergewise.evaluate.runs.run_row import RunRow
 from mergewise.evaluate.runs.run_schema import scores_of
 from mergewise.extend import split_spec
+from mergewise.protocols import BoolArray, DoubleArray
 
-Flags: TypeAlias = npt.NDArray[np.bool_]
 ColumnKey: TypeAlias = tuple[str | None, str, int, str]
 """A set, or None for all sets, a method, a budget and a metric."""
 KINDS = {"": "contexts only", "extractive": "quotations"}
@@ -88,7 +87,7 @@ class Measured:
     sets: tuple[MeasuredSet, ...]
     methods: tuple[MeasuredMethod, ...]
     budgets: tuple[int, ...]
-    values: Mapping[CellKey, Mapping[str, Numbers]]
+    values: Mapping[CellKey, Mapping[str, DoubleArray]]
     deviations: Mapping[tuple[str | None, str, int], Mapping[str, float]]
     needs: Mapping[tuple[str, str], str]
     reference: str
@@ -192,7 +191,7 @@ def measured_runs(runs: Sequence[Run], reference: str | None = None, metrics: Se
     sets = _united_sets(runs, asked)
     places = {one.name: {question.id: at for at, question in enumerate(one.questions)} for one in sets}
     judged = {one.name: _questions_by_metric(one.questions) for one in sets}
-    values: dict[CellKey, dict[str, Numbers]] = {}
+    values: dict[CellKey, dict[str, DoubleArray]] = {}
     modes: dict[CellKey, str] = {}
     deviations: dict[tuple[str | None, str, int], dict[str, float]] = {}
     rows: dict[str, dict[int, dict[tuple[str, int], tuple[int, int]]]] = {}
@@ -277,13 +276,15 @@ def _united_sets(runs: Sequence[Run], asked: Container[tuple[str, str]]) -> list
     return sets
 
 
-def _score_columns(run: Run) -> dict[str, Numbers]:
+def _score_columns(run: Run) -> dict[str, DoubleArray]:
     """Return all numbers of the rows by name. A missing number is nan."""
     table = run.rows()
     answered = _flags(table["mode"].is_valid()) & _flags(pc.equal(table["error"], ""))
 
-    def numbers(name: str) -> Numbers:
-        values: Numbers = table[name].combine_chunks().cast("float64").to_numpy(zero_copy_only=False).astype(np.float64)
+    def numbers(name: str) -> DoubleArray:
+        values: DoubleArray = (
+            table[name].combine_chunks().cast("float64").to_numpy(zero_copy_only=False).astype(np.float64)
+        )
         return values
 
     found = {name: numbers(name) for name in (*scores_of(table), "tokens", "answer_seconds")}
@@ -295,7 +296,7 @@ def _score_columns(run: Run) -> dict[str, Numbers]:
     return {**found, WITHHELD: found["refused"], "query_ms": 1000 * query, "seconds": query + found["answer_seconds"]}
 
 
-def _measure_columns(run: Run, names: Sequence[str], sets: Sequence[MeasuredSet]) -> dict[str, Numbers]:
+def _measure_columns(run: Run, names: Sequence[str], sets: Sequence[MeasuredSet]) -> dict[str, DoubleArray]:
     """Compute measures from the rankings of the rows."""
     gains = {(one.name, question.id): question.gains for one in sets for question in one.questions} if names else {}
     table = run.rows().select(["set", "question", "ranking", "error"]).to_pylist() if names else []
@@ -307,12 +308,12 @@ def _measure_columns(run: Run, names: Sequence[str], sets: Sequence[MeasuredSet]
     }
 
 
-def _flags(column: pa.ChunkedArray) -> Flags:
-    flags: Flags = column.to_numpy().astype(bool)
+def _flags(column: pa.ChunkedArray) -> BoolArray:
+    flags: BoolArray = column.to_numpy().astype(bool)
     return flags
 
 
-def _questions_by_metric(questions: Sequence[Question]) -> dict[str, Flags]:
+def _questions_by_metric(questions: Sequence[Question]) -> dict[str, BoolArray]:
     """Map each metric that does not apply to every question to a mask of the questions it applies to."""
     with_answers = np.asarray([question.has_answers for question in questions], bool)
     answerable = np.asarray([question.answerable for question in questions], bool)
@@ -324,12 +325,12 @@ def _questions_by_metric(questions: Sequence[Question]) -> dict[str, Flags]:
 
 
 def _averaged(
-    columns: Mapping[str, Numbers],
+    columns: Mapping[str, DoubleArray],
     rows: Sequence[tuple[int, int, int]],
-    failed: Flags,
+    failed: BoolArray,
     count: int,
-    judged: Mapping[str, Flags],
-) -> tuple[dict[str, Numbers], dict[str, float]]:
+    judged: Mapping[str, BoolArray],
+) -> tuple[dict[str, DoubleArray], dict[str, float]]:
     """Return the scores of each question, averaged over repeats, and the deviation of their mean between repeats.
 
     A failed row scores 0 in every metric of answers.

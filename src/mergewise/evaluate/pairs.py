@@ -26,9 +26,7 @@ from mergewise.evaluate.statistics import (
     sign_flip,
     smallest_difference,
 )
-
-Numbers = npt.NDArray[np.float64]
-Draws = npt.NDArray[np.float32]
+from mergewise.protocols import DoubleArray, FloatArray
 
 DRAWS = 10_000
 _CELLS = 1 << 25
@@ -41,7 +39,7 @@ _SAME = 1e-9
 class ScoreVector:
     """The scores of one method by one metric: for each set an array of shape (questions,), with nan for a missing score."""
 
-    by_set: Mapping[str, Numbers]
+    by_set: Mapping[str, DoubleArray]
 
     @cached_property
     def mean(self) -> float | None:
@@ -81,7 +79,7 @@ class PairedTests:
         self._seed = seed
         self._signs, self._counts = cache(self._drawn_signs), cache(self._drawn_counts)
         # the arrays are kept alive, because their ids are keys
-        self._known: dict[tuple[str, int, str], tuple[Numbers, Draws]] = {}
+        self._known: dict[tuple[str, int, str], tuple[DoubleArray, FloatArray]] = {}
 
     def probability(self, ours: ScoreVector, theirs: ScoreVector) -> float | None:
         """Return the p-value of the paired sign-flip test, or None if no question has both scores."""
@@ -119,7 +117,7 @@ class PairedTests:
         bounds = [self._exact_interval(name, values) or (low, high) for name, values in scored.by_set.items()]
         return float(np.mean([one[0] for one in bounds])), float(np.mean([one[1] for one in bounds]))
 
-    def _exact_interval(self, name: str, values: Numbers) -> Interval | None:
+    def _exact_interval(self, name: str, values: DoubleArray) -> Interval | None:
         """Return the interval from `statistics`, or None if the set needs bootstrap draws."""
         known = ~np.isnan(values)
         clusters, scores = self._clusters[name][known], values[known]
@@ -182,7 +180,7 @@ class PairedTests:
         return dict(zip(pairs, holm([self._against(rows[a], rows[b]) for a, b in pairs]), strict=True))
 
     def _on_common(
-        self, ours: ScoreVector, theirs: ScoreVector, gains: Mapping[str, Numbers]
+        self, ours: ScoreVector, theirs: ScoreVector, gains: Mapping[str, DoubleArray]
     ) -> tuple[ScoreVector, ScoreVector]:
         """Return the scores with nan for questions that only one of the two vectors has."""
         if ours.by_set.keys() == theirs.by_set.keys() and all(
@@ -196,19 +194,19 @@ class PairedTests:
         )
         return first, second
 
-    def _drawn_signs(self, name: str) -> Draws:
+    def _drawn_signs(self, name: str) -> FloatArray:
         """Draw a sign for each cluster of a set, many times."""
         count = self._resampled_clusters(name)[1]
         draw = np.random.default_rng([self._seed, 1, crc32(name.encode())])
         return draw.integers(0, 2, (_draws(count), count), np.int8).astype(np.float32) * 2 - 1
 
-    def _drawn_counts(self, name: str) -> Draws:
+    def _drawn_counts(self, name: str) -> FloatArray:
         """Draw a count for each cluster of a set, many times."""
         count = self._resampled_clusters(name)[1]
         draw = np.random.default_rng([self._seed, 2, crc32(name.encode())])
         return draw.multinomial(count, np.full(count, 1 / count), _draws(count)).astype(np.float32)
 
-    def _flips(self, name: str, scored: ScoreVector) -> Draws:
+    def _flips(self, name: str, scored: ScoreVector) -> FloatArray:
         """Return the mean of a set's scores under each draw of signs."""
         key = ("flips", id(scored.by_set[name]), name)
         if key not in self._known:
@@ -217,7 +215,7 @@ class PairedTests:
             self._known[key] = scored.by_set[name], means
         return self._known[key][1]
 
-    def _means(self, scored: ScoreVector) -> Numbers:
+    def _means(self, scored: ScoreVector) -> DoubleArray:
         """Return the mean over sets under each draw of clusters, with nan for a draw without scores."""
         found = []
         for name in sorted(scored.by_set):
@@ -229,10 +227,10 @@ class PairedTests:
                 self._known[key] = scored.by_set[name], means.astype(np.float32)
             found.append(self._known[key][1])
         fewest = min(map(len, found))
-        over: Numbers = np.mean([one[:fewest].astype(np.float64) for one in found], 0)
+        over: DoubleArray = np.mean([one[:fewest].astype(np.float64) for one in found], 0)
         return over
 
-    def _sums(self, name: str, values: Numbers) -> tuple[Numbers, Numbers]:
+    def _sums(self, name: str, values: DoubleArray) -> tuple[DoubleArray, DoubleArray]:
         """Return the sum and the number of scores of each cluster."""
         clusters, count = self._resampled_clusters(name)
         known = ~np.isnan(values)

@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from math import comb, sqrt
 
 import numpy as np
-import numpy.typing as npt
+
+from mergewise.protocols import DoubleArray
 
 Interval = tuple[float, float]
-_Numbers = npt.NDArray[np.float64]
 
 # quantile of the normal distribution for 95 % confidence
 Z = 1.959963984540054
@@ -155,7 +155,7 @@ def standard_error(values: Sequence[float], clusters: Sequence[int]) -> tuple[fl
     return max(by_cluster, _spread(*_cluster_sums(values, None))[0]), count
 
 
-def _spread(sums: _Numbers, sizes: _Numbers) -> tuple[float, int]:
+def _spread(sums: DoubleArray, sizes: DoubleArray) -> tuple[float, int]:
     """Return the standard error of the mean by the spread between groups, and the number of groups."""
     count = len(sums)
     rest = sums - sizes * (sums.sum() / sizes.sum())
@@ -166,7 +166,7 @@ def _quantile(freedom: int) -> float:
     return STUDENT[freedom - 1] if freedom <= len(STUDENT) else Z
 
 
-def _cluster_sums(values: Sequence[float], clusters: Sequence[int] | None) -> tuple[_Numbers, _Numbers]:
+def _cluster_sums(values: Sequence[float], clusters: Sequence[int] | None) -> tuple[DoubleArray, DoubleArray]:
     """Return the sum and the number of values of each cluster, in order of first appearance."""
     if clusters is None:
         return np.asarray(values, np.float64), np.ones(len(values))

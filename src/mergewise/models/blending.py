@@ -12,9 +12,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from mergewise.protocols import Blend, FloatArray, NextTokens
+from mergewise.protocols import Blend, DoubleArray, FloatArray, IntArray, NextTokens
 
 
 def choose(log_probs: FloatArray, blend: Blend) -> NextTokens:
@@ -29,7 +28,7 @@ def choose(log_probs: FloatArray, blend: Blend) -> NextTokens:
     return NextTokens.of(blend, tokens, picked, np.exp(np.logaddexp.reduce(product, -1)))
 
 
-def row_tables(blend: Blend) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+def row_tables(blend: Blend) -> tuple[IntArray, DoubleArray]:
     """Return the rows and weights of questions as tables of shape (questions, streams). Missing streams have weight 0."""
     most = max(map(len, blend.rows))
     index = [[*rows, *[rows[0]] * (most - len(rows))] for rows in blend.rows]

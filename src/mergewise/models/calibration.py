@@ -22,13 +22,10 @@ from dataclasses import dataclass
 from math import isfinite
 
 import numpy as np
-import numpy.typing as npt
 
 from mergewise.errors import UsageError
 from mergewise.models.scores import RememberingReranker, logistic, logit, logits_of
-from mergewise.protocols import CountsCut, FloatArray, Reranker
-
-Values = npt.NDArray[np.float64]
+from mergewise.protocols import BoolArray, CountsCut, DoubleArray, FloatArray, Reranker
 
 # Separations with their prior odds; shares of false alarms; the exponent from a share of false alarms to a share of misses; and
 # the slope of a false alarm's log-odds by the prior log-odds.
@@ -71,7 +68,7 @@ class ScoredTexts:
 
     prior: FloatArray
     logits: FloatArray
-    needed: npt.NDArray[np.bool_]
+    needed: BoolArray
 
 
 class Calibrated:
@@ -162,7 +159,9 @@ def separated_evidence(prior: FloatArray, logits: FloatArray) -> FloatArray:
     return np.clip(logit(known) - odds, LEAST, MOST).astype(np.float32)
 
 
-def _posterior(scores: Values, looks: Values, d: Values, mean: Values, deviation: Values) -> tuple[Values, Values]:
+def _posterior(
+    scores: DoubleArray, looks: DoubleArray, d: DoubleArray, mean: DoubleArray, deviation: DoubleArray
+) -> tuple[DoubleArray, DoubleArray]:
     """Return the posterior probabilities that texts look needed, and the log-likelihood of all scores."""
     away = (scores - mean) / deviation
     high = np.log(looks) - (away - d) ** 2 / 2

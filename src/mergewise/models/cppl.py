@@ -28,10 +28,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from mergewise.errors import UsageError
-from mergewise.protocols import CausalModel
+from mergewise.protocols import CausalModel, DoubleArray
 
 ALPHA = 0.5
 # contexts per batch
@@ -46,7 +45,7 @@ def cppl(
     *,
     alpha: float = ALPHA,
     batch: int = BATCH,
-) -> npt.NDArray[np.float64]:
+) -> DoubleArray:
     """Compute the CPPL of each context. The gold answer with the lowest CPPL counts.
 
     Args:
@@ -87,7 +86,7 @@ def cppl(
 
 def _perplexities(
     model: CausalModel[Any], contexts: Sequence[Sequence[int]], answers: Sequence[list[int]], without: Any, alpha: float
-) -> npt.NDArray[np.float64]:
+) -> DoubleArray:
     """Return the CPPL of each answer in each context, shape (contexts, answers)."""
     together = model.start(contexts)
     alone = [model.select(together, [row]) for row in range(len(contexts))]
@@ -95,5 +94,5 @@ def _perplexities(
     asked = list(answers) * len(contexts)
     log_probs = model.contrast(states, asked, [without] * len(asked), alpha)
     means = [float(np.mean(row, dtype=np.float64)) for row in log_probs]
-    table: npt.NDArray[np.float64] = np.exp(-np.array(means)).reshape(len(contexts), len(answers))
+    table: DoubleArray = np.exp(-np.array(means)).reshape(len(contexts), len(answers))
     return table

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from mergewise.errors import ModelError
 from mergewise.models.scores import unit_interval
 from mergewise.models.sentence_transformers import load
-from mergewise.protocols import FloatArray, Reranker
+from mergewise.protocols import DoubleArray, FloatArray, Reranker
 
 BATCH_PAIRS = 32
 MAX_TOKENS = 512
@@ -68,7 +67,7 @@ class ONNXCrossEncoder:
     def count_cut(self, question: str, texts: Sequence[str]) -> int:
         return sum(bool(one.overflowing) for one in self._tokenizer.encode_batch([(question, text) for text in texts]))
 
-    def _logits(self, question: str, texts: Sequence[str]) -> npt.NDArray[np.float64]:
+    def _logits(self, question: str, texts: Sequence[str]) -> DoubleArray:
         encoded = self._tokenizer.encode_batch([(question, text) for text in texts])
         columns = {
             "input_ids": [e.ids for e in encoded],

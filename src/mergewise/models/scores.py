@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from mergewise.concurrency import check_time
 from mergewise.errors import ModelError
-from mergewise.protocols import FloatArray, LogitReranker, Reranker
+from mergewise.protocols import DoubleArray, FloatArray, LogitReranker, Reranker
 
 Scale: TypeAlias = Literal["shares", "logits"]
 """The scale of a model's scores: shares in [0, 1], or logits, which the logistic function maps to shares."""
@@ -46,11 +46,11 @@ def unit_interval(scores: Sequence[float], scale: Scale) -> FloatArray:
     return np.asarray(np.clip(raw, 0, 1), np.float32)
 
 
-def logistic(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def logistic(logits: DoubleArray) -> DoubleArray:
     return np.asarray(1 / (1 + np.exp(-np.clip(logits, -60, 60))), np.float64)
 
 
-def logit(shares: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def logit(shares: DoubleArray) -> DoubleArray:
     return np.asarray(np.log(shares) - np.log1p(-shares), np.float64)
 
 

@@ -10,13 +10,16 @@ from mergewise.protocols.indexes import SearchKind as SearchKind
 from mergewise.protocols.indexes import Store as Store
 from mergewise.protocols.indexes import StoreReader as StoreReader
 from mergewise.protocols.models import Blend as Blend
+from mergewise.protocols.models import BoolArray as BoolArray
 from mergewise.protocols.models import CausalModel as CausalModel
 from mergewise.protocols.models import CausalState as CausalState
 from mergewise.protocols.models import ChatModel as ChatModel
 from mergewise.protocols.models import CompletingModel as CompletingModel
 from mergewise.protocols.models import CountsCut as CountsCut
+from mergewise.protocols.models import DoubleArray as DoubleArray
 from mergewise.protocols.models import Embedder as Embedder
 from mergewise.protocols.models import FloatArray as FloatArray
+from mergewise.protocols.models import IntArray as IntArray
 from mergewise.protocols.models import KeepsReplies as KeepsReplies
 from mergewise.protocols.models import LogitReranker as LogitReranker
 from mergewise.protocols.models import NextTokens as NextTokens

@@ -7,10 +7,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
-from mergewise.protocols.models import FloatArray
+from mergewise.protocols.models import FloatArray, IntArray
 from mergewise.types import (
     AddReport,
     Definition,
@@ -53,7 +50,7 @@ class TableReader(Protocol):
     def whole(self, table: str, columns: Sequence[str]) -> Any:
         """Return columns of all rows as a `pyarrow.Table`. Too slow for each question: use `once`."""
 
-    def sorted_columns(self, table: str, columns: Sequence[str]) -> Mapping[str, npt.NDArray[np.int64]]:
+    def sorted_columns(self, table: str, columns: Sequence[str]) -> Mapping[str, IntArray]:
         """Return integer columns of all rows, sorted by the first column, then the second.
 
         The result is cached for this state of the index and extended for the next one. Added rows never have lower values in the
@@ -217,7 +214,7 @@ class StoreReader(TableReader, Protocol):
     def languages(self) -> Mapping[str, int]:
         """Count the documents of each language. Documents that an older mergewise indexed are not counted."""
 
-    def sample(self, language: str, count: int) -> npt.NDArray[np.int64]:
+    def sample(self, language: str, count: int) -> IntArray:
         """Return the ids of up to `count` leaves (of shards, rounded up) of documents in a language, evenly spaced."""
 
     @property
@@ -230,7 +227,7 @@ class StoreReader(TableReader, Protocol):
     def has_exact_names(self) -> bool:
         """Return true if the search of leaves knows exact names, and not only their parts."""
 
-    def unembedded(self, table: str | None = None) -> npt.NDArray[np.int64]:
+    def unembedded(self, table: str | None = None) -> IntArray:
         """Return the ids of the rows that wait for vectors, in order. Vector search does not find them."""
 
     def text_search(

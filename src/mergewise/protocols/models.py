@@ -12,7 +12,9 @@ import numpy.typing as npt
 from mergewise.types import Document, Message, Part, Reply
 
 FloatArray: TypeAlias = npt.NDArray[np.float32]
+DoubleArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 TokenCounter: TypeAlias = Callable[[Sequence[str]], list[int]]
 """Tokens of each text, without special tokens."""

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 import numpy as np
-import numpy.typing as npt
 
 from mergewise.errors import CorruptIndex
+from mergewise.protocols import IntArray
 from mergewise.store.damage import REPAIR_HINT
 from mergewise.store.lance_versions import files_of_version, sizes_of_version, version_name
 from mergewise.store.manifest import Manifest
@@ -63,7 +63,7 @@ class CheckedBlocks:
             raise ValueError("its length has changed")
         self._waits = np.ones(len(self._sums), bool)
 
-    def compare(self, first: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> None:
+    def compare(self, first: IntArray, end: IntArray) -> None:
         """Compare the blocks of byte ranges. Raise CorruptIndex if one is damaged."""
         if not self._waits.any():
             return
@@ -75,7 +75,7 @@ class CheckedBlocks:
             touched[np.minimum(blocks + step, last)] = True
         self.compare_blocks(np.flatnonzero(touched & self._waits))
 
-    def compare_blocks(self, blocks: npt.NDArray[np.int64]) -> None:
+    def compare_blocks(self, blocks: IntArray) -> None:
         """Compare blocks by their numbers. Raise CorruptIndex if one is damaged."""
         for at in blocks.tolist():
             if crc32(self._content[at * BLOCK : (at + 1) * BLOCK]) != self._sums[at]:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from mergewise.protocols.models import BoolArray as BoolArray
 from mergewise.protocols.models import IntArray as IntArray
-
-BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 # A number in a condition costs the database as much as a search that reads this many more rows, measured at 200,000 documents
 # (benchmarks/filters.py). A range costs about as much as a number.

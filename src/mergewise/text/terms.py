@@ -13,7 +13,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+
+from mergewise.protocols import BoolArray, IntArray
 
 # Combining marks, with the letters between them: vowels of Hindi or Thai, and separate accents. `\w` does not match
 # them.
@@ -102,7 +103,7 @@ _USUAL_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 
 
 @cache
-def _letters() -> npt.NDArray[np.bool_]:
+def _letters() -> BoolArray:
     """Return which of the usual characters are letters or digits."""
     return np.array([chr(code).isalnum() for code in range(0x2C80)])
 
@@ -143,7 +144,7 @@ class TermFinder(dict[str, tuple[str, ...]]):
         before, is_letter = codes[likely - 1], _letters()
         # The part after an apostrophe within a word belongs to the word.
         within = is_letter[before] | (before == ord("'")) & is_letter[codes[likely - 2]]
-        starts: npt.NDArray[np.int64] = likely[~within]
+        starts: IntArray = likely[~within]
         owners = begins.searchsorted(starts, "right") - 1
         offsets = (starts - begins[owners]).tolist()
         for start, owner, offset in zip(starts.tolist(), owners.tolist(), offsets, strict=True):

@@ -5,12 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mergewise.designs.raptor.clusters import MOST_TOKENS, Clustering, clustering_by, clusters
-from mergewise.designs.raptor.mixture import Array
+from mergewise.protocols import DoubleArray
 
 PCA = clustering_by("pca")
 
 
-def grouped(groups: int, each: int, seed: int = 0) -> Array:
+def grouped(groups: int, each: int, seed: int = 0) -> DoubleArray:
     """Return unit vectors in groups that are far apart."""
     random = np.random.default_rng(seed)
     vectors = np.eye(groups, 24).repeat(each, 0) + 0.05 * random.normal(size=(groups * each, 24))
@@ -45,7 +45,7 @@ def test_a_node_belongs_to_each_component_above_a_tenth_and_to_its_likeliest() -
 def test_projections_of_the_layer_and_its_clusters() -> None:
     asked: list[tuple[int, int, int]] = []
 
-    def project(vectors: Array, to: int, near: int) -> Array:
+    def project(vectors: DoubleArray, to: int, near: int) -> DoubleArray:
         asked.append((len(vectors), to, near))
         return vectors[:, :to]
 

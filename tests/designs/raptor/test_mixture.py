@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from mergewise.designs.raptor.clusters import clustering_by
 from mergewise.designs.raptor.mixture import (
     REGULAR,
-    Array,
     best_count,
     fitted_mixture,
     likeliest_mixture,
@@ -21,9 +20,10 @@ from mergewise.designs.raptor.mixture import (
     soft_shares,
     start_of,
 )
+from mergewise.protocols import DoubleArray
 
 
-def blobs(count: int, each: int = 40, dimensions: int = 2, seed: int = 0, apart: float = 12.0) -> Array:
+def blobs(count: int, each: int = 40, dimensions: int = 2, seed: int = 0, apart: float = 12.0) -> DoubleArray:
     random = np.random.default_rng(seed)
     centres = np.zeros((count, dimensions))
     centres[:, 0], centres[:, 1] = np.arange(count), 3 * np.arange(count) % 5
@@ -31,7 +31,7 @@ def blobs(count: int, each: int = 40, dimensions: int = 2, seed: int = 0, apart:
     return np.asarray(points + random.normal(size=points.shape), np.float64)
 
 
-def literal_density(x: Array, mean: Array, covariance: Array) -> float:
+def literal_density(x: DoubleArray, mean: DoubleArray, covariance: DoubleArray) -> float:
     """Compute N(x | mean, covariance) literally."""
     d = len(x)
     squared = float((x - mean) @ np.linalg.inv(covariance) @ (x - mean))

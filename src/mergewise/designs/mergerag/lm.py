@@ -19,16 +19,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from mergewise.protocols import DoubleArray, FloatArray, IntArray
 from mergewise.text.terms import WORD
-
-Matrix: TypeAlias = npt.NDArray[np.float32]
-Ids: TypeAlias = npt.NDArray[np.int64]
-Vector: TypeAlias = npt.NDArray[np.float64]
 
 # Weight of the corpus in the smoothing of unigrams, in words.
 MU = 100.0
@@ -49,7 +45,7 @@ def corpus_words(texts: Sequence[str]) -> Counter[str]:
     return Counter(word for text in texts for word in words_of(text))
 
 
-def probabilities(corpus: Counter[str], words: Sequence[str]) -> Vector:
+def probabilities(corpus: Counter[str], words: Sequence[str]) -> DoubleArray:
     """Return P(w | C) of the words in a corpus, or in a sample of it, add-half smoothed, so that no word is impossible."""
     occurrences = np.array([corpus[word] for word in words], np.float64)
     return (occurrences + UNSEEN) / (corpus.total() + UNSEEN * (len(corpus) + 1))
@@ -65,7 +61,7 @@ class WordModel:
     mu: float = MU
     nu: float = NU
 
-    def nll(self, sources: Sequence[str], anchors: Sequence[str]) -> Matrix:
+    def nll(self, sources: Sequence[str], anchors: Sequence[str]) -> FloatArray:
         """Return L(s | a) for each pair, shape (len(sources), len(anchors)), 0 for a source without words."""
         if not sources or not anchors:
             return np.zeros((len(sources), len(anchors)), np.float32)
@@ -82,20 +78,22 @@ class WordModel:
         lengths = np.array([len(text) for text in ids])
         n = _counts(ids, len(p))
         total = self._unigrams(n, lengths, p, s, a) + self._bigrams(ids, n, lengths, p, s, a)
-        mean: Matrix = (-total / np.maximum(lengths[s], 1)[:, None]).astype(np.float32)
+        mean: FloatArray = (-total / np.maximum(lengths[s], 1)[:, None]).astype(np.float32)
         return mean
 
-    def _unigrams(self, n: Matrix, lengths: Ids, p: Vector, s: Ids, a: Ids) -> Matrix:
+    def _unigrams(self, n: FloatArray, lengths: IntArray, p: DoubleArray, s: IntArray, a: IntArray) -> FloatArray:
         """Return sum over w of n_s(w) log P(w | a): log mu P(w | C) for every word, and more for the anchor's words."""
         gain = np.zeros_like(n)
         row, word = np.nonzero(n)
         gain[row, word] = np.log1p(n[row, word] / (self.mu * p[word]))
         without = np.einsum("sw,w->s", n, np.log(self.mu * p).astype(np.float32))
-        sums: Matrix = without[s, None] + _products(n[s], gain[a])
+        sums: FloatArray = without[s, None] + _products(n[s], gain[a])
         sums -= lengths[s, None] * np.log(lengths[a] + self.mu)
         return sums
 
-    def _bigrams(self, ids: Sequence[Ids], n: Matrix, lengths: Ids, p: Vector, s: Ids, a: Ids) -> Matrix:
+    def _bigrams(
+        self, ids: Sequence[IntArray], n: FloatArray, lengths: IntArray, p: DoubleArray, s: IntArray, a: IntArray
+    ) -> FloatArray:
         """Return the change by bigrams: log nu / (n_a(v) + nu) for every context, and more if the anchor has the bigram."""
         size = len(p)
         before = _counts([text[:-1] for text in ids], size)
@@ -111,7 +109,7 @@ class WordModel:
         return _products(before[s], followed[a]) + _products(n_pairs[s], gain[a])
 
 
-def _products(n_s: Matrix, gain: Matrix) -> Matrix:
+def _products(n_s: FloatArray, gain: FloatArray) -> FloatArray:
     """Return n_s @ gain.T. Most columns have one entry in each matrix: these are added one by one, the others multiplied.
 
     `einsum` starts no threads: on busy cores, those of a BLAS cost more than such small products.
@@ -119,13 +117,13 @@ def _products(n_s: Matrix, gain: Matrix) -> Matrix:
     in_s, in_a = np.count_nonzero(n_s, axis=0), np.count_nonzero(gain, axis=0)
     single = np.flatnonzero((in_s == 1) & (in_a == 1))
     several = np.flatnonzero((in_s > 0) & (in_a > 0) & (in_s + in_a > 2))
-    sums: Matrix = np.einsum("sw,aw->sa", n_s[:, several], gain[:, several])
+    sums: FloatArray = np.einsum("sw,aw->sa", n_s[:, several], gain[:, several])
     row, column = np.abs(n_s[:, single]).argmax(axis=0), np.abs(gain[:, single]).argmax(axis=0)
     np.add.at(sums, (row, column), n_s[row, single] * gain[column, single])
     return sums
 
 
-def _counts(texts: Sequence[Ids], size: int) -> Matrix:
+def _counts(texts: Sequence[IntArray], size: int) -> FloatArray:
     """Count how often each text holds each id, shape (len(texts), size)."""
     flat = np.concatenate([ids + number * size for number, ids in enumerate(texts)])
     return np.bincount(flat, minlength=len(texts) * size).reshape(len(texts), size).astype(np.float32)

@@ -21,8 +21,9 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from mergewise.designs.raptor.mixture import MOST_CLUSTERS, SEED_OF_COUNT, SEED_OF_FIT, Array, principal, soft_shares
+from mergewise.designs.raptor.mixture import MOST_CLUSTERS, SEED_OF_COUNT, SEED_OF_FIT, principal, soft_shares
 from mergewise.errors import MissingExtra
+from mergewise.protocols import DoubleArray
 
 Reduce: TypeAlias = Literal["pca", "umap"]
 
@@ -37,8 +38,8 @@ _NEIGHBOURS = 10
 class Clustering(NamedTuple):
     """The functions `project(vectors, dimensions, neighbours)` and `shares(points)`, and a description of both for people."""
 
-    project: Callable[[Array, int, int], Array]
-    shares: Callable[[Array], Array]
+    project: Callable[[DoubleArray, int, int], DoubleArray]
+    shares: Callable[[DoubleArray], DoubleArray]
     made_by: str
 
 
@@ -54,13 +55,13 @@ def _umap() -> Clustering:
     except ImportError as error:
         raise MissingExtra("umap-learn", "raptor", error) from error
 
-    def project(vectors: Array, dimensions: int, neighbours: int) -> Array:
+    def project(vectors: DoubleArray, dimensions: int, neighbours: int) -> DoubleArray:
         found = UMAP(
             n_neighbors=neighbours, n_components=dimensions, metric="cosine", random_state=SEED_OF_COUNT, n_jobs=1
         ).fit_transform(vectors)
         return np.asarray(found, np.float64)
 
-    def shares(points: Array) -> Array:
+    def shares(points: DoubleArray) -> DoubleArray:
         counts = range(1, max(2, min(MOST_CLUSTERS + 1, len(points))))
         fits = (GaussianMixture(k, random_state=SEED_OF_COUNT).fit(points).bic(points) for k in counts)
         best = 1 + int(np.argmin(list(fits)))
@@ -70,7 +71,7 @@ def _umap() -> Clustering:
     return Clustering(project, shares, f"umap ({', '.join(versions)})")
 
 
-def clusters(vectors: Array, tokens: Sequence[int], by: Clustering) -> list[list[int]]:
+def clusters(vectors: DoubleArray, tokens: Sequence[int], by: Clustering) -> list[list[int]]:
     """Cluster a layer's nodes by their unit `vectors`, (n, dimension), into sorted lists of node numbers.
 
     Each node is in at least one cluster.
@@ -80,7 +81,7 @@ def clusters(vectors: Array, tokens: Sequence[int], by: Clustering) -> list[list
 
 
 def _smaller_clusters(
-    members: Sequence[int], vectors: Array, tokens: Sequence[int], by: Clustering
+    members: Sequence[int], vectors: DoubleArray, tokens: Sequence[int], by: Clustering
 ) -> Iterator[list[int]]:
     for cluster in _soft_clusters(members, vectors, by):
         if len(cluster) == 1 or sum(tokens[i] for i in cluster) <= MOST_TOKENS:
@@ -98,7 +99,7 @@ def _smaller_clusters(
                     yield from _smaller_clusters(half, vectors, tokens, by)
 
 
-def _soft_clusters(members: Sequence[int], vectors: Array, by: Clustering) -> Iterator[list[int]]:
+def _soft_clusters(members: Sequence[int], vectors: DoubleArray, by: Clustering) -> Iterator[list[int]]:
     if len(members) <= FEW:
         yield list(members)
         return
@@ -109,7 +110,7 @@ def _soft_clusters(members: Sequence[int], vectors: Array, by: Clustering) -> It
             yield from _components(around, vectors, _NEIGHBOURS, by)
 
 
-def _components(members: Sequence[int], vectors: Array, neighbours: int, by: Clustering) -> Iterator[list[int]]:
+def _components(members: Sequence[int], vectors: DoubleArray, neighbours: int, by: Clustering) -> Iterator[list[int]]:
     """Yield the members of each component of the mixture. Empty components are skipped."""
     shares = by.shares(by.project(vectors[list(members)], min(DIMENSIONS, len(members) - 2), max(2, neighbours)))
     belongs = shares > SHARE

@@ -10,9 +10,8 @@ from math import log, pi
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from mergewise.protocols import DoubleArray
 
 REGULAR = 1e-6
 ROUNDS, TOLERANCE = 100, 1e-3
@@ -25,11 +24,11 @@ _LLOYD = 30
 class Mixture(NamedTuple):
     """`weights` (k,), `means` (k, d), and `factors` (k, d, d), the lower Cholesky factors of the covariances."""
 
-    weights: Array
-    means: Array
-    factors: Array
+    weights: DoubleArray
+    means: DoubleArray
+    factors: DoubleArray
 
-    def log_joint(self, points: Array) -> Array:
+    def log_joint(self, points: DoubleArray) -> DoubleArray:
         """Return log(weight_k N(x | mean_k, covariance_k)) for each point x and component k, shape (n, k)."""
         inverse = np.linalg.inv(self.factors)
         # (k, n, d): L^-1 (x - mean)
@@ -39,16 +38,16 @@ class Mixture(NamedTuple):
         joint = -0.5 * (squares + points.shape[1] * log(2 * pi)) - half_log_determinant + np.log(self.weights)
         return np.asarray(joint, np.float64)
 
-    def log_likelihood(self, points: Array) -> float:
+    def log_likelihood(self, points: DoubleArray) -> float:
         """Return the mean over the points, in nats."""
         return float(_log_sum(self.log_joint(points)).mean())
 
-    def shares(self, points: Array) -> Array:
+    def shares(self, points: DoubleArray) -> DoubleArray:
         """Return the probability of each component for each point, (n, k)."""
         joint = self.log_joint(points)
         return np.asarray(np.exp(joint - _log_sum(joint)[:, None]), np.float64)
 
-    def bic(self, points: Array) -> float:
+    def bic(self, points: DoubleArray) -> float:
         """Return Bayes' information criterion. Lower is better."""
         n, d = points.shape
         k = len(self.weights)
@@ -56,12 +55,12 @@ class Mixture(NamedTuple):
         return float(-2 * n * self.log_likelihood(points) + parameters * log(n))
 
 
-def _log_sum(joint: Array) -> Array:
+def _log_sum(joint: DoubleArray) -> DoubleArray:
     highest = joint.max(1)
     return np.asarray(highest + np.log(np.exp(joint - highest[:, None]).sum(1)), np.float64)
 
 
-def likeliest_mixture(points: Array, shares: Array) -> Mixture:
+def likeliest_mixture(points: DoubleArray, shares: DoubleArray) -> Mixture:
     """Return the mixture of the highest likelihood for these shares of the components in each point, (n, k)."""
     n, d = points.shape
     counts = shares.sum(0) + 10 * np.finfo(np.float64).eps
@@ -73,7 +72,7 @@ def likeliest_mixture(points: Array, shares: Array) -> Mixture:
     return Mixture(weights / weights.sum(), means, np.linalg.cholesky(covariances))
 
 
-def fitted_mixture(points: Array, start: Mixture) -> Mixture:
+def fitted_mixture(points: DoubleArray, start: Mixture) -> Mixture:
     """Return the mixture after rounds of expectation and maximisation from this start."""
     mixture, before = start, -np.inf
     for _ in range(ROUNDS):
@@ -87,7 +86,7 @@ def fitted_mixture(points: Array, start: Mixture) -> Mixture:
     return mixture
 
 
-def start_of(points: Array, k: int, seed: int) -> Mixture:
+def start_of(points: DoubleArray, k: int, seed: int) -> Mixture:
     """Return k-means from centres drawn far apart (k-means++), each cluster as a component."""
     drawn = np.random.default_rng([seed, k])
     centres = points[[int(drawn.integers(len(points)))]]
@@ -111,11 +110,11 @@ def start_of(points: Array, k: int, seed: int) -> Mixture:
     return likeliest_mixture(points, np.eye(k)[labels])
 
 
-def mixture_of(points: Array, k: int, seed: int) -> Mixture:
+def mixture_of(points: DoubleArray, k: int, seed: int) -> Mixture:
     return fitted_mixture(points, start_of(points, k, seed))
 
 
-def best_count(points: Array, most: int = MOST_CLUSTERS) -> int:
+def best_count(points: DoubleArray, most: int = MOST_CLUSTERS) -> int:
     """Return the number of components with the least BIC, from 1 to `most` and below the number of points.
 
     With few points for the dimensions, components of one or two points have covariances near 0 and win. So small clusters are
@@ -125,12 +124,12 @@ def best_count(points: Array, most: int = MOST_CLUSTERS) -> int:
     return min(counts, key=lambda k: mixture_of(points, k, SEED_OF_COUNT).bic(points))
 
 
-def soft_shares(points: Array) -> Array:
+def soft_shares(points: DoubleArray) -> DoubleArray:
     """Return shares of the points, (n, k), in the mixture whose number of components has the least BIC."""
     return mixture_of(points, best_count(points), SEED_OF_FIT).shares(points)
 
 
-def principal(vectors: Array, dimensions: int) -> Array:
+def principal(vectors: DoubleArray, dimensions: int) -> DoubleArray:
     """Project the vectors on the directions of greatest variance, (n, dimensions), with a fixed sign for each."""
     centred = vectors - vectors.mean(0)
     _, directions = np.linalg.eigh(centred.T @ centred)

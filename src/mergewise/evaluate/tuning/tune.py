@@ -21,7 +21,6 @@ from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from mergewise import Index, Progress
 from mergewise.errors import MergewiseError, UsageError
@@ -35,6 +34,7 @@ from mergewise.evaluate.tuning.keeping import HoldoutAccess, HoldoutLog, KeptMea
 from mergewise.evaluate.tuning.measuring import METRICS, ContextMeasure, Measure, Metric, PointScore
 from mergewise.evaluate.tuning.space import Dimension, Point, Value, dimensions_of, drawn_points
 from mergewise.extend import STRATEGY, Range, number, ranges, whole
+from mergewise.protocols import DoubleArray
 from mergewise.types import Json, JsonDict
 
 FOLDER = ".tuning"
@@ -397,9 +397,6 @@ def probe_dimensions(
     return kept, idle
 
 
-Numbers = npt.NDArray[np.float64]
-
-
 @dataclass(frozen=True, slots=True)
 class Trials:
     """The scores of points: `rows[j][i]` is the score of `points[i]` on question j. The first point is the default."""
@@ -412,7 +409,7 @@ class Trials:
         """The number of questions that each point was measured on."""
         return len(self.rows)
 
-    def scores(self, number: int) -> Numbers:
+    def scores(self, number: int) -> DoubleArray:
         return np.array([row[number].score for row in self.rows])
 
     def mean(self, number: int) -> float:
@@ -447,7 +444,7 @@ def winner_of(trials: Trials, clusters: Sequence[int]) -> int:
     return min(near, key=lambda i: (trials.points[i].size, trials.tokens(i), i))
 
 
-def _is_near(differences: Numbers, clusters: Sequence[int]) -> bool:
+def _is_near(differences: DoubleArray, clusters: Sequence[int]) -> bool:
     """Test that the mean difference is within one standard error of itself."""
     if not differences.any():
         return True

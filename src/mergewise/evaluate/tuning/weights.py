@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from mergewise import Index, Models, Progress
 from mergewise.errors import UsageError
@@ -53,10 +52,8 @@ from mergewise.extend import (
     scored_sentences,
     weights_text,
 )
-from mergewise.protocols import IndexReader, Reranker, StoreReader
+from mergewise.protocols import DoubleArray, IndexReader, Reranker, StoreReader
 from mergewise.types import JsonDict, Span
-
-Array = npt.NDArray[np.float64]
 
 NAMES = ("bias", *FEATURES)
 PULLS = (1.0, 0.1, 0.01)
@@ -79,8 +76,8 @@ class Case:
 
     question: Question
     candidates: Candidates
-    features: Array
-    gold: Array
+    features: DoubleArray
+    gold: DoubleArray
     scored: ScoredTexts | None
 
 
@@ -124,12 +121,14 @@ def gold_places(evidence: Evidence, candidates: Candidates, store: StoreReader) 
                     yield Span(leaf.doc_id, leaf.start + found[0], leaf.start + found[1])
 
 
-def rows_of(cases: Sequence[Case]) -> tuple[Array, Array, float]:
+def rows_of(cases: Sequence[Case]) -> tuple[DoubleArray, DoubleArray, float]:
     """Return the rows of several questions as a set for `logistic`."""
     return np.concatenate([case.features for case in cases]), np.concatenate([case.gold for case in cases]), len(cases)
 
 
-def logistic(sets: Sequence[tuple[Array, Array, float]], ridge: float = 1e-3, towards: Array | None = None) -> Array:
+def logistic(
+    sets: Sequence[tuple[DoubleArray, DoubleArray, float]], ridge: float = 1e-3, towards: DoubleArray | None = None
+) -> DoubleArray:
     """Fit a logistic regression by Newton's method with step halving.
 
     Args:
@@ -147,7 +146,7 @@ def logistic(sets: Sequence[tuple[Array, Array, float]], ridge: float = 1e-3, to
     prior = np.zeros(x.shape[1]) if towards is None else towards
     weights = prior.copy()
 
-    def loss(tried: Array) -> float:
+    def loss(tried: DoubleArray) -> float:
         z = x @ tried
         return float(share @ (np.logaddexp(0, z) - y * z) + ridge / 2 * ((tried - prior) ** 2).sum())
 
@@ -340,13 +339,13 @@ def recalibration(
     return Recalibration(bias, slope, float(_log_loss(standing[0] + standing[1] * z, held).mean()), float(after.mean()))
 
 
-def _shift(z: Array, held: Array, rows: int) -> tuple[float, float]:
+def _shift(z: DoubleArray, held: DoubleArray, rows: int) -> tuple[float, float]:
     """Fit bias and slope of log-odds. Each question has this number of rows."""
     bias, slope = logistic([(z[:, None], held, rows)], OWN_PULL, np.array([0.0, 1.0])).tolist()
     return bias, max(0.0, slope)
 
 
-def _log_loss(z: Array, held: Array) -> Array:
+def _log_loss(z: DoubleArray, held: DoubleArray) -> DoubleArray:
     return np.asarray(np.logaddexp(0, z) - held * z)
 
 

@@ -27,18 +27,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Values = npt.NDArray[np.float64]
+    from mergewise.protocols import DoubleArray
 
 CERTAIN = 1 + 1e-10
 
 
-def teacher(cppl: Sequence[float]) -> Values:
+def teacher(cppl: Sequence[float]) -> DoubleArray:
     """Return the teacher distribution over the candidates, Eq. 7."""
     values = -np.log(np.asarray(cppl, np.float64) + 1)
     shares = np.exp(values - values.max())
-    whole: Values = shares / shares.sum()
+    whole: DoubleArray = shares / shares.sum()
     return whole
 
 
@@ -51,9 +49,9 @@ def divergence(cppl: Sequence[float], utilities: Sequence[float]) -> float:
     return float((wanted * (np.log(wanted) - log_student)).sum())
 
 
-def gains(cppl: Sequence[float], alone: float) -> Values:
+def gains(cppl: Sequence[float], alone: float) -> DoubleArray:
     """Return the gain of each candidate over no context, log(C_0 + 1) - log(C_u + 1)."""
-    added: Values = np.log(alone + 1) - np.log(np.asarray(cppl, np.float64) + 1)
+    added: DoubleArray = np.log(alone + 1) - np.log(np.asarray(cppl, np.float64) + 1)
     return added
 
 

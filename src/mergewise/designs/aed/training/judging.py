@@ -12,9 +12,10 @@ import numpy as np
 
 from mergewise.designs.aed.training.distilling import divergence, gains
 from mergewise.designs.aed.training.labels import LabelledQuestion
+from mergewise.protocols import DoubleArray
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
+    pass
 
 
 def judge(questions: Sequence[LabelledQuestion], utilities: Sequence[Sequence[float]]) -> dict[str, float]:
@@ -35,9 +36,7 @@ def judge(questions: Sequence[LabelledQuestion], utilities: Sequence[Sequence[fl
     return {name: sum(values) / len(values) if values else 0.0 for name, values in known.items()}
 
 
-def spearman(
-    a: Sequence[float] | npt.NDArray[np.float64], b: Sequence[float] | npt.NDArray[np.float64]
-) -> float | None:
+def spearman(a: Sequence[float] | DoubleArray, b: Sequence[float] | DoubleArray) -> float | None:
     """Return Spearman's rank correlation, with mean ranks for ties, or None if a side is constant."""
     x, y = (ranks(np.asarray(values, np.float64)) for values in (a, b))
     if len(x) < 2 or not np.ptp(x) or not np.ptp(y):
@@ -45,7 +44,7 @@ def spearman(
     return float(np.corrcoef(x, y)[0, 1])
 
 
-def ranks(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def ranks(values: DoubleArray) -> DoubleArray:
     """Return the ranks from 0. Equal values share their mean rank."""
     _, where, counts = np.unique(values, return_inverse=True, return_counts=True)
     return (counts.cumsum() - (counts + 1) / 2)[where]
