@@ -31,12 +31,14 @@ from mergewise.types.documents import Metadata as Metadata
 from mergewise.types.documents import MetadataValue as MetadataValue
 from mergewise.types.documents import Name as Name
 from mergewise.types.documents import OneCondition as OneCondition
+from mergewise.types.documents import OverLeaves as OverLeaves
 from mergewise.types.documents import Page as Page
 from mergewise.types.documents import Part as Part
 from mergewise.types.documents import RowId as RowId
 from mergewise.types.documents import Section as Section
 from mergewise.types.documents import Sentence as Sentence
 from mergewise.types.documents import Span as Span
+from mergewise.types.documents import Spanned as Spanned
 from mergewise.types.documents import Where as Where
 from mergewise.types.prompts import SHIPPED as SHIPPED
 from mergewise.types.prompts import Prompts as Prompts

@@ -127,8 +127,35 @@ class File:
     metadata: Metadata | None = field(default=None, kw_only=True)
 
 
+class Spanned:
+    """The span of a record of a document's part."""
+
+    __slots__ = ()
+
+    doc_id: str
+    start: int
+    end: int
+
+    @property
+    def span(self) -> Span:
+        return Span(self.doc_id, self.start, self.end)
+
+
+class OverLeaves:
+    """The leaves of a record with consecutive ones."""
+
+    __slots__ = ()
+
+    first_leaf: int
+    leaf_count: int
+
+    @property
+    def leaves(self) -> range:
+        return range(self.first_leaf, self.first_leaf + self.leaf_count)
+
+
 @dataclass(frozen=True, slots=True)
-class Section:
+class Section(Spanned):
     """An inner node of a document's tree: the document itself (depth 0) or a run of text under one or more headings.
 
     The spans of a node's children tile `[start, end)`: no gap, no overlap. Ids are numbers within one index.
@@ -147,10 +174,6 @@ class Section:
     first_leaf: RowId
     leaf_count: int
     tokens: int  # of its leaves, by the shipped counter
-
-    @property
-    def span(self) -> Span:
-        return Span(self.doc_id, self.start, self.end)
 
 
 class Sentence(NamedTuple):
@@ -174,7 +197,7 @@ class Lead(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class Leaf(Spanned):
     """The smallest node of a document's tree: whole sentences below one heading. Ids follow document order."""
 
     id: RowId
@@ -195,13 +218,9 @@ class Leaf:
     def parent(self) -> int:
         return self.ancestors[-1]
 
-    @property
-    def span(self) -> Span:
-        return Span(self.doc_id, self.start, self.end)
-
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class Definition(OverLeaves):
     """The leaves below a heading, or of a document without headings: `leaf_count` leaves from `first_leaf` on.
 
     `document` is the number of their document.
@@ -210,10 +229,6 @@ class Definition:
     document: int
     first_leaf: int
     leaf_count: int
-
-    @property
-    def leaves(self) -> range:
-        return range(self.first_leaf, self.first_leaf + self.leaf_count)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from mergewise.ranges import CheckedFields, Range
 from mergewise.store.tables import Table
 from mergewise.store.views import ViewRows
 from mergewise.text.sections import shared_path
-from mergewise.types import DocumentRows, Leaf, LeafId, RowId, Rows, Span
+from mergewise.types import DocumentRows, Leaf, LeafId, OverLeaves, RowId, Rows, Spanned
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ PRESETS = {"paper": {"summary": "abstractive", "reduce": "umap"}}
 
 
 @dataclass(frozen=True, slots=True)
-class RaptorChunk:
+class RaptorChunk(Spanned, OverLeaves):
     """A stretch of whole sentences, a leaf of the tree. It touches `leaf_count` leaves of the index from `first_leaf` on."""
 
     id: RowId
@@ -54,14 +54,6 @@ class RaptorChunk:
     leaf_count: int
     tokens: int
     text: str  # document.text[start:end]
-
-    @property
-    def span(self) -> Span:
-        return Span(self.doc_id, self.start, self.end)
-
-    @property
-    def leaves(self) -> range:
-        return range(self.first_leaf, self.first_leaf + self.leaf_count)
 
 
 CHUNKS = Table("raptor", RaptorChunk, (KEY,), vectors=("vector",), text="key", mapped=True)

@@ -16,7 +16,7 @@ from mergewise.protocols import RowReader
 from mergewise.ranges import CheckedFields, Range
 from mergewise.store.tables import Table
 from mergewise.store.views import View, ViewRows
-from mergewise.types import DocumentRows, Leaf, LeafId, RowId, Rows
+from mergewise.types import DocumentRows, Leaf, LeafId, OverLeaves, RowId, Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class OutlineSettings(CheckedFields):
 
 
 @dataclass(frozen=True, slots=True)
-class OutlineNode:
+class OutlineNode(OverLeaves):
     """A section with the leaves `first_leaf .. first_leaf + leaf_count - 1`. `text` holds its first sentences."""
 
     id: RowId
@@ -35,10 +35,6 @@ class OutlineNode:
     first_leaf: LeafId
     leaf_count: int
     text: str
-
-    @property
-    def leaves(self) -> range:
-        return range(self.first_leaf, self.first_leaf + self.leaf_count)
 
 
 OUTLINE = Table("outline", OutlineNode, (KEY,), vectors=("vector",), text="key", mapped=True)

@@ -12,7 +12,7 @@ from mergewise.index.views import PromptHash, json_column
 from mergewise.ranges import SHARE, CheckedFields, Range
 from mergewise.store.tables import Table
 from mergewise.text.spans import one_line
-from mergewise.types import DocumentRows, LeafId, RowId, Span
+from mergewise.types import DocumentRows, LeafId, OverLeaves, RowId, Span
 
 Made: TypeAlias = str
 """Maker of a passage's triplets: the chat "model" or "rules"."""
@@ -53,7 +53,7 @@ class Triplet(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class TripletSet:
+class TripletSet(OverLeaves):
     """T = {(h_1, r_1, t_1), ...} of one passage (Eq. 4). It may be empty.
 
     The passage is `document.text[start:end]`, with the leaves `first_leaf .. first_leaf + leaf_count - 1`.
@@ -70,10 +70,6 @@ class TripletSet:
     end: int
     made: Made
     triplets: tuple[Triplet, ...]
-
-    @property
-    def leaves(self) -> range:
-        return range(self.first_leaf, self.first_leaf + self.leaf_count)
 
     @property
     def text(self) -> str:

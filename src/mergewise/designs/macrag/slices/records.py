@@ -13,7 +13,7 @@ from mergewise.index.views import PromptHash, search_rows
 from mergewise.protocols import RowReader
 from mergewise.ranges import Range, check_fields, short_repr
 from mergewise.store.tables import Table
-from mergewise.types import DocumentRows, LeafId, Part, RowId, Span
+from mergewise.types import DocumentRows, LeafId, OverLeaves, Part, RowId, Span, Spanned
 
 Unit: TypeAlias = Literal["tokens", "characters"]
 
@@ -71,7 +71,7 @@ PRESETS = {"paper": {"summary": "abstractive"}}
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(Spanned):
     """A stretch of whole sentences, overlapping the next one (MacRAG section 3.1.1), with its summary.
 
     Ids follow document order: `id - 1` and `id + 1` are the neighbours if they have the same `doc_id`. `parts` are the spans
@@ -91,10 +91,6 @@ class Chunk:
     text: str  # document.text[start:end]
     summary: str
     parts: tuple[Part, ...] = ()
-
-    @property
-    def span(self) -> Span:
-        return Span(self.doc_id, self.start, self.end)
 
 
 SLICE_GAP = " "
@@ -133,7 +129,7 @@ class SliceParts:
 
 
 @dataclass(frozen=True, slots=True)
-class ChunkBounds:
+class ChunkBounds(OverLeaves):
     """The position of a chunk, by which neighbours are merged. `document` is the number of its document."""
 
     id: int
@@ -143,10 +139,6 @@ class ChunkBounds:
     first_leaf: LeafId
     leaf_count: int
     tokens: int
-
-    @property
-    def leaves(self) -> range:
-        return range(self.first_leaf, self.first_leaf + self.leaf_count)
 
 
 def tables(settings: SliceSettings) -> tuple[Table, Table]:

@@ -16,7 +16,7 @@ from mergewise.ranges import CheckedFields, Range
 from mergewise.store.tables import Table
 from mergewise.store.views import ViewRows
 from mergewise.text.sections import shared_path, short_name
-from mergewise.types import DocumentRows, Part, RowId, Rows, Span
+from mergewise.types import DocumentRows, Part, RowId, Rows, Spanned
 
 _SIZE = Range(1, 1_000_000)
 _Most = Annotated[int, _SIZE, "Maximum size of a chunk in tokens; longer ones are split between sentences"]
@@ -61,7 +61,7 @@ class PICSettings(CheckedFields):
 
 
 @dataclass(frozen=True, slots=True)
-class TextChunk:
+class TextChunk(Spanned):
     """A part of a document. The chunks of a view tile the document, without gaps or overlaps.
 
     `headings` are the headings of all its text, `body` is the offset after them, and `cut` is the rule that split it.
@@ -77,10 +77,6 @@ class TextChunk:
     tokens: int  # by the built-in tokenizer
     cut: str
     text: str  # document.text[start:end]
-
-    @property
-    def span(self) -> Span:
-        return Span(self.doc_id, self.start, self.end)
 
 
 FIXED, SEMANTIC, PIC = (
