@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -28,11 +28,14 @@ if TYPE_CHECKING:
     from lancedb.table import Table as LanceTable
 
 
+@dataclass(frozen=True)
 class MappedFiles:
     """The mapped files of a change."""
 
-    def __init__(self, tables: WritableTables, indexes: SearchIndexes, upkeep: Upkeep, attempt: int) -> None:
-        self._tables, self._indexes, self._upkeep, self._attempt = tables, indexes, upkeep, attempt
+    tables: WritableTables
+    indexes: SearchIndexes
+    upkeep: Upkeep
+    attempt: int
 
     def write(self, compacted: Sequence[str] | None = None) -> None:
         """Write new rows to mapped files.
@@ -40,9 +43,9 @@ class MappedFiles:
         Compaction moves rows, so all addresses of `compacted` tables (default: all tables) are written again. If a file cannot
         be written, its rows are read from the table. A full disk is an error at the first attempt; the last attempt maps nothing.
         """
-        if self._attempt == LAST_ATTEMPT:
+        if self.attempt == LAST_ATTEMPT:
             return
-        tables = self._tables
+        tables = self.tables
         mapped = dict(tables.manifest.mapped)
         for name, spec in tables.specs.items():
             if not spec.table.mapped or not tables.exists(name):
@@ -51,7 +54,7 @@ class MappedFiles:
             try:
                 written = self._write_files(name, Mapped.of(mapped.get(name)), moved)
             except OSError as error:
-                if self._attempt == 1 and tells_full_disk(error):
+                if self.attempt == 1 and tells_full_disk(error):
                     raise
                 log.warning("cannot map rows of %s, queries are slower: %s", name, error)
                 # drop unfinished files, because the commit may need the disk space
@@ -65,28 +68,28 @@ class MappedFiles:
         tables.update(mapped=mapped)
 
     def _write_files(self, name: str, mapped: Mapped, compacted: bool) -> Mapped | None:
-        table, manifest = self._tables.open(name), self._tables.manifest
+        table, manifest = self.tables.open(name), self.tables.manifest
         # mapped rows must never change, so rows that wait for vectors are not mapped yet
         waiting = manifest.unembedded.get(name, ())
         end = waiting[0][0] if waiting else manifest.next_id
-        text = self._indexes.text_of_postings(name)
+        text = self.indexes.text_of_postings(name)
         needs_postings = text is not None and mapped.posted < manifest.next_id
         if not compacted and end <= mapped.end and not needs_postings:
             return None
         below = f" and id < {end}" if waiting else ""
-        spec = self._tables.specs[name].table
+        spec = self.tables.specs[name].table
         # the `words` column is searched, but never read
         columns = [column for column in table.schema.names if column != spec.words]
-        few = not compacted and end - mapped.end <= self._upkeep.mapped_ids
+        few = not compacted and end - mapped.end <= self.upkeep.mapped_ids
         condition = f"id >= {0 if compacted else mapped.end}{below}"
         rows = scan_rows(table, columns if few else ["id"], condition, with_row_id=True)
         addresses, ids = rows[ADDRESS].to_numpy().astype(np.int64), rows["id"].to_numpy()
-        stored = stored_columns(self._tables.place, replace(manifest, tables={name: table.version}, digests={}), spec)
+        stored = stored_columns(self.tables.place, replace(manifest, tables={name: table.version}, digests={}), spec)
         columns = [column for column in columns if column not in stored or not stored[column].holds(addresses)]
         fresh = np.sort(ids[ids >= mapped.end])
 
         def writer(present: Mapped) -> MappingWriter:
-            return MappingWriter(self._tables.place, name, present, manifest.digests)
+            return MappingWriter(self.tables.place, name, present, manifest.digests)
 
         written, parts = mapped, [rows.select(columns).sort_by("id")] if few else []
         if len(fresh):
@@ -107,15 +110,15 @@ class MappedFiles:
                 postings = (make_postings(part, text, text_terms) for part in texts)
                 written = writer(written).with_postings(postings, lambda: self._document_numbers)
             written = replace(written, posted=manifest.next_id)
-        return replace(written, end=max(end, written.end), indexed=self._indexes.indexed.get(name, mapped.indexed))
+        return replace(written, end=max(end, written.end), indexed=self.indexes.indexed.get(name, mapped.indexed))
 
     def _sorted_rows(self, table: LanceTable, columns: Sequence[str], ids: IntArray) -> Iterator[pa.Table]:
         """Yield the rows in blocks of sorted ids. Uses the stored ids, because the manifest's next id may be wrong."""
-        for first in range(0, len(ids), self._upkeep.mapped_ids):
-            some = ids[first : first + self._upkeep.mapped_ids]
+        for first in range(0, len(ids), self.upkeep.mapped_ids):
+            some = ids[first : first + self.upkeep.mapped_ids]
             yield scan_rows(table, columns, f"id >= {some[0]} and id <= {some[-1]}").sort_by("id")
 
     @cached_property
     def _document_numbers(self) -> IntArray:
         """The sorted numbers of all documents. Read this only after all documents are added and removed."""
-        return np.sort(scan_rows(self._tables.open(d.DOCUMENTS), ["_number"], None)["_number"].to_numpy())
+        return np.sort(scan_rows(self.tables.open(d.DOCUMENTS), ["_number"], None)["_number"].to_numpy())

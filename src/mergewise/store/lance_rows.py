@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
@@ -27,11 +28,13 @@ _Placed: TypeAlias = defaultdict[str, list[PlacedRows]]
 """Rows with their ids, by table."""
 
 
+@dataclass(frozen=True, slots=True)
 class RowWriter:
     """The rows of a change."""
 
-    def __init__(self, tables: WritableTables, indexes: SearchIndexes, upkeep: Upkeep) -> None:
-        self.tables, self._indexes, self._upkeep = tables, indexes, upkeep
+    tables: WritableTables
+    indexes: SearchIndexes
+    upkeep: Upkeep
 
     @property
     def _documents(self) -> LanceTable:
@@ -140,10 +143,10 @@ class RowWriter:
                 if required:
                     opened.alter_columns(*[{"path": column, "nullable": True} for column in required])  # type: ignore[arg-type]
             fresh = arrow_table(table, rows, opened.schema)
-            step = self._upkeep.fragment_rows if lacks_vectors else max(1, len(fresh))
+            step = self.upkeep.fragment_rows if lacks_vectors else max(1, len(fresh))
             for first in range(0, max(1, len(fresh)), step):
                 opened.add(fresh.slice(first, step))
-            self._indexes.index_texts(name)
+            self.indexes.index_texts(name)
 
     def embed(self, name: str, ids: Sequence[int], columns: Mapping[str, Any]) -> int:
         """Write the vectors of rows without them. Return the number of rows.
@@ -161,7 +164,7 @@ class RowWriter:
         schema = pa.schema([field for field in opened.schema if field.name == "id" or field.name in columns])
         rows = embedded_rows(self.tables.specs[name].table, ids, columns, schema).take(waiting)
         # index the ids first, because LanceDB finds unindexed rows by reading all of them with their vectors
-        self._indexes.index(opened, "id", BTree(), rebuild=True)
+        self.indexes.index(opened, "id", BTree(), rebuild=True)
         updated = cast(SteppedTable, opened).updating("id", rows)
         self.tables.update(unembedded={**unembedded, name: without_span(runs, ids[0], ids[-1] + 1)})
         return updated
@@ -186,8 +189,8 @@ class RowWriter:
                 opened.add_columns(added)
             ids = np.sort(scan_rows(opened, ["id"], None)["id"].to_numpy())
             # rows are written anew, so that no file keeps the vectors before
-            for first in range(0, len(ids), self._upkeep.mapped_ids):
-                some = ids[first : first + self._upkeep.mapped_ids]
+            for first in range(0, len(ids), self.upkeep.mapped_ids):
+                some = ids[first : first + self.upkeep.mapped_ids]
                 condition = f"id >= {some[0]} and id <= {some[-1]}"
                 rows = scan_rows(opened, None, condition).sort_by("id")
                 places = pc.index_in(rows["id"], new["id"].combine_chunks())

@@ -10,6 +10,7 @@ import mmap
 import struct
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -46,12 +47,15 @@ class _ColumnFile(NamedTuple):
     ends: IntArray
 
 
+@dataclass(frozen=True)
 class StoredColumn:
     """The values of a column in one version of a table. `digests` are those of the manifest."""
 
-    def __init__(self, folder: Path, version: int, column: str, digests: Mapping[str, str], *, is_vector: bool) -> None:
-        self._folder, self._version, self._column, self._digests = folder, version, column, digests
-        self._is_vector = is_vector
+    folder: Path
+    version: int
+    column: str
+    digests: Mapping[str, str]
+    is_vector: bool
 
     def take(self, addresses: IntArray) -> pa.Array | None:
         """Return the values of rows by address, or None if they cannot be read here. Raise CorruptIndex if they are damaged."""
@@ -68,7 +72,7 @@ class StoredColumn:
             for at, start, end in zip(own.tolist(), starts[rows].tolist(), ends[rows].tolist(), strict=True):
                 values[at] = content[start:end]
         joined, ends = pa.py_buffer(b"".join(values)), np.cumsum([0, *map(len, values)], dtype=np.int32)
-        if self._is_vector:
+        if self.is_vector:
             halves = pa.Array.from_buffers(pa.float16(), joined.size // 2, [None, joined])
             return pa.FixedSizeListArray.from_arrays(halves, len(halves) // len(values))
         return pa.Array.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(ends), joined])
@@ -83,12 +87,12 @@ class StoredColumn:
         files: dict[int, _ColumnFile] = {}
         named: dict[int, tuple[str, int]] = {}
         with suppress(*UNREADABLE):
-            named = column_files(version_bytes(self._folder / version_name(self._version)), self._column)
+            named = column_files(version_bytes(self.folder / version_name(self.version)), self.column)
         for part, (file, column) in named.items():
-            with suppress(*UNREADABLE, struct.error), (self._folder / file).open("rb") as opened:
+            with suppress(*UNREADABLE, struct.error), (self.folder / file).open("rb") as opened:
                 content = memoryview(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ))
-                name = f"{self._folder.name}/{file}"
-                checked = CheckedBlocks(content, self._digests[name], name) if name in self._digests else None
+                name = f"{self.folder.name}/{file}"
+                checked = CheckedBlocks(content, self.digests[name], name) if name in self.digests else None
                 files[part] = _ColumnFile(content, checked, *_bounds(content, column, checked))
         return files
 

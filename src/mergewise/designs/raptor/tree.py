@@ -101,27 +101,27 @@ class SummaryTree:
         return tuple(frozenset(self.numbers[chunk] for chunk in chunks) for chunks in self.chunks_below)
 
 
+@dataclass(frozen=True, slots=True)
 class RaptorReader:
     """The reader of the view for one question."""
 
-    def __init__(self, rows: RowReader) -> None:
-        self._rows = rows
+    stored: RowReader
 
     def chunks(self, ids: Sequence[int]) -> dict[int, RaptorChunk]:
-        return self._rows.rows(CHUNKS.name, RaptorChunk, ids)
+        return self.stored.rows(CHUNKS.name, RaptorChunk, ids)
 
     def nearest_chunks(self, question: str, vector: FloatArray, k: int) -> dict[int, float]:
         """Return the ids of the `k` nearest chunks, with their cosines."""
-        return self.cosines([row for row, _ in self._rows.rank_by_vectors(question, k, CHUNKS.name)], vector)
+        return self.cosines([row for row, _ in self.stored.rank_by_vectors(question, k, CHUNKS.name)], vector)
 
     def cosines(self, ids: Sequence[int], vector: FloatArray) -> dict[int, float]:
         """Return the cosines of these chunks with a question's vector."""
-        vectors = self._rows.vectors(ids, CHUNKS.name)
+        vectors = self.stored.vectors(ids, CHUNKS.name)
         return {row: float(own @ vector) / max(float(np.linalg.norm(own)), 1e-9) for row, own in vectors.items()}
 
     def searchable(self, tree: SummaryTree) -> list[int]:
         """Return the positions of the nodes whose documents all match the question's condition."""
-        numbers = self._rows.numbers()
+        numbers = self.stored.numbers()
         return [
             place
             for place in range(len(tree.nodes))
@@ -131,17 +131,17 @@ class RaptorReader:
 
     def tree(self, models: Models) -> SummaryTree:
         """Return the tree, computed at its first use. Raises UsageError if the tree needs a chat model and none is given."""
-        return self._rows.once("raptor tree", lambda: self._stored_or_grown(models))
+        return self.stored.once("raptor tree", lambda: self._stored_or_grown(models))
 
     def _stored_or_grown(self, models: Models) -> SummaryTree:
-        settings = RaptorSettings(**self._rows.settings(CHUNKS.name))
-        table = self._rows.whole(CHUNKS.name, ["id", NUMBER, "start", "tokens"]).sort_by("id")
+        settings = RaptorSettings(**self.stored.settings(CHUNKS.name))
+        table = self.stored.whole(CHUNKS.name, ["id", NUMBER, "start", "tokens"]).sort_by("id")
         columns = [table[name].to_numpy() for name in table.column_names]
         digest = blake2b(repr((FORMAT, asdict(settings))).encode(), digest_size=12)
         for column in columns:
             digest.update(np.ascontiguousarray(column, np.int64).tobytes())
         numbers = dict(zip(columns[0].tolist(), columns[1].tolist(), strict=True))
-        index = self._rows.folder()
+        index = self.stored.folder()
         if index is None:
             return self._grown(numbers, settings, models, None)
         folder = index / FOLDER
@@ -175,11 +175,11 @@ class RaptorReader:
         for first in range(0, len(numbers), _AT_ONCE):
             for row in self.chunks(list(numbers)[first : first + _AT_ONCE]).values():
                 distinct.setdefault(row.text, row)
-        vectors = self._rows.vectors([row.id for row in distinct.values()], CHUNKS.name)
+        vectors = self.stored.vectors([row.id for row in distinct.values()], CHUNKS.name)
         rows = [row for row in distinct.values() if row.id in vectors]
         log.info("growing a tree over %d chunks", len(rows))
         stacked = np.stack([vectors[row.id] for row in rows]) if rows else np.empty((0, 1), np.float32)
-        return grow(rows, stacked, numbers, settings, models, TreeReader(self._rows), folder)
+        return grow(rows, stacked, numbers, settings, models, TreeReader(self.stored), folder)
 
 
 def grow(

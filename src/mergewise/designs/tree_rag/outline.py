@@ -70,15 +70,15 @@ def problems(rows: DocumentRows, settings: OutlineSettings, dimension: int) -> I
         yield "text of the outline missing in the document"
 
 
+@dataclass(frozen=True, slots=True)
 class OutlineReader:
     """Access to the outline for the duration of a question."""
 
-    def __init__(self, rows: RowReader) -> None:
-        self._rows = rows
+    stored: RowReader
 
     def search(self, question: str, k: int) -> list[tuple[OutlineNode, float]]:
         """Return the `k` best inner nodes by full text and vectors, best first."""
-        return search_rows(self._rows, OUTLINE.name, OutlineNode, question, k, "hybrid")
+        return search_rows(self.stored, OUTLINE.name, OutlineNode, question, k, "hybrid")
 
 
 VIEW = View(

@@ -63,11 +63,11 @@ class LeafBounds:
     end: int
 
 
+@dataclass(frozen=True, slots=True)
 class TripletReader:
     """Access to the triplets for the duration of a question."""
 
-    def __init__(self, rows: RowReader) -> None:
-        self._rows = rows
+    stored: RowReader
 
     def sets(self, passages: Sequence[range]) -> list[TripletSet | None]:
         """Return MAP(d, C_T) of Algorithms 1 and 2: the triplets of each passage, given by the ids of its leaves.
@@ -75,7 +75,7 @@ class TripletReader:
         If `longest` of the strategy and of the view differ, a passage overlaps with several rows. It then gets the triplets with
         a source sentence inside the passage. A passage without triplets gets None.
         """
-        columns = self._rows.sorted_columns(TRIPLET.name, _PLACES)
+        columns = self.stored.sorted_columns(TRIPLET.name, _PLACES)
         firsts, ids, counts = (columns[name] for name in _PLACES)
         # The rows that hold some leaves of each passage, in document order.
         touching: list[list[int]] = []
@@ -85,14 +85,14 @@ class TripletReader:
             if first >= 0 and int(firsts[first] + counts[first]) <= leaves.start:
                 first += 1
             touching.append(ids[max(0, first) : end].tolist())
-        found = self._rows.rows(TRIPLET.name, TripletSet, sorted({row for rows in touching for row in rows}))
+        found = self.stored.rows(TRIPLET.name, TripletSet, sorted({row for rows in touching for row in rows}))
         held = [[found[row] for row in rows if row in found] for rows in touching]
         return [self._set(rows, leaves) for rows, leaves in zip(held, passages, strict=True)]
 
     def _set(self, rows: Sequence[TripletSet], leaves: range) -> TripletSet | None:
         if len(rows) == 1 and rows[0].leaves == leaves:
             return rows[0] if rows[0].triplets else None
-        bounds = self._rows.rows(LEAF.name, LeafBounds, [leaves.start, leaves.stop - 1])
+        bounds = self.stored.rows(LEAF.name, LeafBounds, [leaves.start, leaves.stop - 1])
         if not rows or leaves.start not in bounds or leaves.stop - 1 not in bounds:
             return None
         # The triplets of several rows with sentences inside the passage.
@@ -113,17 +113,17 @@ class TripletReader:
 
     def all(self) -> list[TripletSet]:
         """Return the triplet sets of all passages, in the order of their ids."""
-        return all_rows(self._rows, TRIPLET, TripletSet)
+        return all_rows(self.stored, TRIPLET, TripletSet)
 
     # -- reports
 
     def extractions(self) -> list[TripletExtraction]:
         """Return the extraction statistics of each document."""
-        return all_rows(self._rows, EXTRACTION, TripletExtraction)
+        return all_rows(self.stored, EXTRACTION, TripletExtraction)
 
     def report(self) -> TripletReport:
         """Count the triplets by maker and the rejected ones, over all documents."""
-        extractions, sets = self.extractions(), self._rows.whole(TRIPLET.name, ["made", "triplets"])
+        extractions, sets = self.extractions(), self.stored.whole(TRIPLET.name, ["made", "triplets"])
         sizes = [len(json.loads(packed)) for packed in sets["triplets"].to_pylist()]
         made: Counter[str] = Counter()
         for how, size in zip(sets["made"].to_pylist(), sizes, strict=True):

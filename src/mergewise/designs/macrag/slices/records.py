@@ -167,40 +167,40 @@ class SliceReport:
         yield f"{self.chunks} chunks, {self.written} summaries by the chat model, {self.extracts} by their own sentences"
 
 
+@dataclass(frozen=True, slots=True)
 class SliceReader:
     """The reader of the slice view for one question."""
 
-    def __init__(self, rows: RowReader) -> None:
-        self._rows = rows
+    stored: RowReader
 
     def search(
         self, question: str, k: int, by: Literal["hybrid", "vectors"] = "hybrid"
     ) -> list[tuple[SliceParts, float]]:
         """Return the `k` best slices with their scores, best first, by full text and vectors, or by vectors alone."""
-        return search_rows(self._rows, "slice", SliceParts, question, k, by)
+        return search_rows(self.stored, "slice", SliceParts, question, k, by)
 
     def rank_chunks(self, question: str, k: int, by: str) -> list[tuple[int, float]]:
         """Rank chunks by their own vectors ("chunk") or their summaries' ("summary"), in a hybrid search."""
-        if by not in self._rows.settings("slice")["vectors"]:
+        if by not in self.stored.settings("slice")["vectors"]:
             raise UsageError(
                 f"this index has no vectors of its {by} view",
                 "create one with open(..., settings={'slice': SliceSettings(vectors=('slice', 'chunk', 'summary'))})",
             )
-        return list(self._rows.rank_rows(question, k, "chunk", VECTORS[by][1]))
+        return list(self.stored.rank_rows(question, k, "chunk", VECTORS[by][1]))
 
     def report(self) -> SliceReport:
         """Count the summaries by their kind. With a chat model, extracts stand in for unusable summaries."""
-        parts = self._rows.whole("chunk", ["parts"])["parts"].to_pylist()
+        parts = self.stored.whole("chunk", ["parts"])["parts"].to_pylist()
         extracts = sum(map(bool, parts))
         return SliceReport(len(parts), len(parts) - extracts, extracts)
 
     def chunks(self, ids: Sequence[int]) -> dict[int, Chunk]:
         """Return the chunks with these ids. A missing id is missing in the result."""
-        return self._rows.rows("chunk", Chunk, ids)
+        return self.stored.rows("chunk", Chunk, ids)
 
     def bounds(self, ids: Sequence[int]) -> dict[int, ChunkBounds]:
         """Return the positions of the chunks with these ids."""
-        return self._rows.rows("chunk", ChunkBounds, ids)
+        return self.stored.rows("chunk", ChunkBounds, ids)
 
 
 # -- checks: no gap, no lost tail, texts equal those of their spans, parents exist

@@ -88,18 +88,18 @@ BY_SIZE, BY_DISTANCE = "size", "distance"
 BY_EXTRACT, BY_WRITTEN = "extractive summary", "written summary"
 
 
+@dataclass(frozen=True, slots=True)
 class ChunkReader:
     """Access to one of the three views for the duration of a question."""
 
-    def __init__(self, table: str, rows: RowReader) -> None:
-        self._table = table
-        self._rows = rows
+    table: str
+    stored: RowReader
 
     def search(
         self, question: str, k: int, by: Literal["hybrid", "vectors"] = "hybrid"
     ) -> list[tuple[TextChunk, float]]:
         """Return the `k` best chunks with their scores, best first. Search by full text and vectors, or by vectors only."""
-        return search_rows(self._rows, self._table, TextChunk, question, k, by)
+        return search_rows(self.stored, self.table, TextChunk, question, k, by)
 
 
 # -- from bounds to rows

@@ -99,30 +99,30 @@ def _lengths(tokens: Sequence[int]) -> TokenLengths:
 # -- the reader
 
 
+@dataclass(frozen=True, slots=True)
 class MarkerReader:
     """Access to the markers for the duration of a question."""
 
-    def __init__(self, rows: RowReader) -> None:
-        self._rows = rows
+    stored: RowReader
 
     @property
     def prompt(self) -> str:
         """Hash of the custom prompt of the markers, or an empty string for the built-in prompt."""
-        return str(self._rows.settings(MARKER.name).get("prompt", ""))
+        return str(self.stored.settings(MARKER.name).get("prompt", ""))
 
     def search(self, question: str, k: int, by: Literal["hybrid", "vectors"] = "hybrid") -> list[tuple[Marker, float]]:
         """Return the `k` markers with the best keys and their scores, best first."""
-        return search_rows(self._rows, MARKER.name, Marker, question, k, by)
+        return search_rows(self.stored, MARKER.name, Marker, question, k, by)
 
     # -- reports
 
     def extractions(self) -> list[MarkerExtraction]:
         """Return the extraction statistics of each document."""
-        return all_rows(self._rows, EXTRACTION, MarkerExtraction)
+        return all_rows(self.stored, EXTRACTION, MarkerExtraction)
 
     def report(self) -> MarkerReport:
         """Report coverage, attempts, rejects, support and lengths over all documents (the paper's Table 3 and Figure 5)."""
-        markers = self._rows.whole(MARKER.name, ["made", "sentences", "key_tokens", "value_tokens"])
+        markers = self.stored.whole(MARKER.name, ["made", "sentences", "key_tokens", "value_tokens"])
         extractions = self.extractions()
         read = [one for one in extractions if one.segments]
         coverages = [one.coverage for one in read] or [1.0]
