@@ -179,7 +179,7 @@ class Index:
         return self._models.scorer
 
     @property
-    def causal(self) -> CausalModel[Any] | None:
+    def causal(self) -> CausalModel | None:
         return self._models.causal
 
     # -- documents

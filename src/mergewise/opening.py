@@ -55,7 +55,7 @@ def open(
     chat: str | ChatModel = CHAT,
     reranker: str | Reranker = RERANKER,
     scorer: str | NLLScorer = SCORER,
-    causal: str | CausalModel[Any] = CAUSAL,
+    causal: str | CausalModel = CAUSAL,
     progress: Progress | None = None,
     cache: str | os.PathLike[str] | None = None,
     prompts: str | os.PathLike[str] | Mapping[str, str] | None = None,

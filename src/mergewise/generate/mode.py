@@ -71,7 +71,7 @@ EMBEDDER: Need[Embedder] = Need(
 RERANKER: Need[Reranker] = Need(
     "reranker", lambda models: models.reranker, "a reranker", "add --reranker cross-encoder:PATH"
 )
-CAUSAL: Need[CausalModel[Any]] = Need(
+CAUSAL: Need[CausalModel] = Need(
     "causal",
     lambda models: models.causal,
     "a causal model with readable next-token probabilities",

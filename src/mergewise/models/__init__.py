@@ -65,7 +65,7 @@ CHATS: dict[str, Callable[..., ChatModel | None]] = {
     "hf:PATH": _lazy("causal_chat", "CausalChat", _causal),
     "openai:MODEL": _lazy("openai_chat", "OpenAIChat"),
 }
-CAUSALS: dict[str, Callable[[str], CausalModel[Any] | None]] = {"hf:PATH": _causal, "none": _nothing}
+CAUSALS: dict[str, Callable[[str], CausalModel | None]] = {"hf:PATH": _causal, "none": _nothing}
 RERANKERS: dict[str, Callable[[str], Reranker | None]] = {
     "calibrated:SLOPE,BIAS:RERANKER": _lazy("calibration", "load_calibrated"),
     "cross-encoder:PATH_OR_NAME": _lazy("cross_encoder", "load_cross_encoder"),
@@ -100,16 +100,16 @@ def load_chat(spec: str, window: int | None = None) -> ChatModel | None:
     return _load(spec, CHATS, "chat model", window=window)
 
 
-def load_causal(spec: str) -> CausalModel[Any] | None:
+def load_causal(spec: str) -> CausalModel | None:
     """Load the causal model of a spec, or None for `none`."""
     return _load(spec, CAUSALS, "causal model")
 
 
-def causal_of(chat: object) -> CausalModel[Any] | None:
+def causal_of(chat: object) -> CausalModel | None:
     """Return the causal model inside a chat model, cached or not, or None if the chat model gives no probabilities."""
     from mergewise.models.cache import CachedChat
 
-    causal: CausalModel[Any] | None = getattr(chat.chat if isinstance(chat, CachedChat) else chat, "causal", None)
+    causal: CausalModel | None = getattr(chat.chat if isinstance(chat, CachedChat) else chat, "causal", None)
     return causal
 
 

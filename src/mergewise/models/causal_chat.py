@@ -16,7 +16,7 @@ from mergewise.types import Message, Reply, Usage
 class CausalChat:
     """A `ChatModel` by a causal model. It does not enforce a JSON schema. Concurrent calls take turns, token by token."""
 
-    def __init__(self, causal: CausalModel[Any], window: int | None = None) -> None:
+    def __init__(self, causal: CausalModel, window: int | None = None) -> None:
         self.causal = causal
         self.spec = causal.spec
         self.identity = f"{causal.spec} greedy"

@@ -11,7 +11,6 @@ more than the text, and yes or no for each text after a prompt with all of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +31,7 @@ _TASK = (
 class CausalReranker:
     """A `LogitReranker` by a causal model. A text that exceeds the model's window is truncated. Thread-safe."""
 
-    def __init__(self, model: CausalModel[Any]) -> None:
+    def __init__(self, model: CausalModel) -> None:
         self.model = model
         self.spec = model.spec
         self._yes, self._no = (sorted({i for word in words for i in model.encode(word)[:1]}) for words in (YES, NO))

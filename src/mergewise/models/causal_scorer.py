@@ -25,7 +25,7 @@ REMEMBERED_ANCHORS = 128
 class CausalScorer:
     """An `NLLScorer` by a causal model. Each pair is computed once. Thread-safe."""
 
-    def __init__(self, model: CausalModel[Any], *, batch_pairs: int = BATCH_PAIRS) -> None:
+    def __init__(self, model: CausalModel, *, batch_pairs: int = BATCH_PAIRS) -> None:
         self.model = model
         self.spec = model.spec
         self._half = model.window // 2

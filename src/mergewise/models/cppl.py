@@ -38,7 +38,7 @@ BATCH = 8
 
 
 def cppl(
-    model: CausalModel[Any],
+    model: CausalModel,
     question: Sequence[int],
     contexts: Sequence[Sequence[int]],
     answers: Sequence[str],
@@ -85,7 +85,7 @@ def cppl(
 
 
 def _perplexities(
-    model: CausalModel[Any], contexts: Sequence[Sequence[int]], answers: Sequence[list[int]], without: Any, alpha: float
+    model: CausalModel, contexts: Sequence[Sequence[int]], answers: Sequence[list[int]], without: Any, alpha: float
 ) -> DoubleArray:
     """Return the CPPL of each answer in each context, shape (contexts, answers)."""
     together = model.start(contexts)

@@ -14,7 +14,7 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from math import fsum, isfinite
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -69,7 +69,7 @@ class Decoded:
 
 
 def decode(
-    model: CausalModel[Any],
+    model: CausalModel,
     questions: Sequence[StreamPrompts],
     *,
     max_tokens: int,
@@ -103,7 +103,7 @@ def decode(
 
 
 def decode_each(
-    model: CausalModel[Any], asked: Sequence[Sequence[Message]], max_tokens: int, show: ShowPiece | None = None
+    model: CausalModel, asked: Sequence[Sequence[Message]], max_tokens: int, show: ShowPiece | None = None
 ) -> list[Decoded]:
     """Decode a text for each prompt, in one batch."""
     streams = [StreamPrompts((model.prompt(messages),), (1.0,)) for messages in asked]
@@ -113,7 +113,7 @@ def decode_each(
 class _Decoding:
     """The state of decoding one question."""
 
-    def __init__(self, number: int, streams: StreamPrompts, model: CausalModel[Any], max_tokens: int) -> None:
+    def __init__(self, number: int, streams: StreamPrompts, model: CausalModel, max_tokens: int) -> None:
         self.number = number
         self.run = [i for i, weight in enumerate(streams.weights) if weight > 0]
         self.prompts = [streams.prompts[i] for i in self.run]
@@ -156,7 +156,7 @@ class _Decoding:
         return rest
 
 
-def _decode(model: CausalModel[Any], batch: list[_Decoding], mixture: bool, show: ShowPiece | None) -> None:
+def _decode(model: CausalModel, batch: list[_Decoding], mixture: bool, show: ShowPiece | None) -> None:
     # A row for each prompt. Equal prompts are read once.
     prompts = [tuple(prompt) for answer in batch for prompt in answer.prompts]
     places = {prompt: place for place, prompt in enumerate(dict.fromkeys(prompts))}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import Any
 
 from mergewise.concurrency import check_time
 from mergewise.errors import UsageError
@@ -49,7 +48,7 @@ class Models:
     chat: ChatModel | None = None
     reranker: Reranker | None = None
     scorer: NLLScorer | None = None
-    causal: CausalModel[Any] | None = None
+    causal: CausalModel | None = None
     predictor: UtilityPredictor | None = None
     stored_tokens: bool = False
     prompts: Prompts = SHIPPED

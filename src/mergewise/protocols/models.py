@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -201,10 +201,11 @@ class NextTokens:
         )
 
 
-State = TypeVar("State", bound=CausalState)
+State: TypeAlias = Any
+"""A `CausalState` of the model's own class."""
 
 
-class CausalModel(Protocol[State]):
+class CausalModel(Protocol):
     """A model with the probabilities of all next tokens, for scoring and for decoding.
 
     Token ids are the model's own. Rows are independent of each other and may differ in length. Call it from one thread at a time.

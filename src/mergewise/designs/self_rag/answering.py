@@ -97,7 +97,7 @@ def _answer(request: Request, model: Any) -> Answer:
 class _Causal:
     """The calls to a causal model for one answer."""
 
-    def __init__(self, request: Request, causal: CausalModel[Any], weights: SelfRAG, code: str) -> None:
+    def __init__(self, request: Request, causal: CausalModel, weights: SelfRAG, code: str) -> None:
         self._request, self._causal, self._weights, self._code = request, causal, weights, code
         self._asked = f"Question: {request.context.question}"
         self._limit = max(1, min(request.max_tokens, causal.window // 4))

@@ -20,8 +20,6 @@ from mergewise.text.terms import content_terms
 from mergewise.types import Answer, Citation, Message, Span, Step, Usage
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from mergewise.protocols import CausalModel, ChatModel
 
 
@@ -38,7 +36,7 @@ def _hide(piece: str) -> None:
     """Show nothing."""
 
 
-def decode_answers(asked: Sequence[StreamedQuestion], causal: CausalModel[Any], mixture: bool = False) -> list[Answer]:
+def decode_answers(asked: Sequence[StreamedQuestion], causal: CausalModel, mixture: bool = False) -> list[Answer]:
     """Decode all questions by Eq. 14 in one batch."""
     if not asked:
         return []
@@ -71,7 +69,7 @@ def decode_answers(asked: Sequence[StreamedQuestion], causal: CausalModel[Any], 
     return finished
 
 
-def write_alone(causal: CausalModel[Any], asked: Sequence[Sequence[Message]], most: int) -> list[Decoded]:
+def write_alone(causal: CausalModel, asked: Sequence[Sequence[Message]], most: int) -> list[Decoded]:
     """Decode a text of at most `most` tokens for each prompt, in one batch."""
     return decode_each(causal, asked, max(1, min(most, causal.window // 4)))
 

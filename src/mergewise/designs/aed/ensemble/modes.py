@@ -24,14 +24,12 @@ from mergewise.prompting.quoting import code_for
 from mergewise.types import Answer, Step
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from mergewise.protocols import CausalModel, ChatModel
 
 MOST_STREAMS = 10
 
 
-def aed_all(requests: Sequence[Request], causal: CausalModel[Any]) -> list[Answer]:
+def aed_all(requests: Sequence[Request], causal: CausalModel) -> list[Answer]:
     """Answer questions by AED: all backgrounds in one batch, then all streams of all questions in another."""
     window = ModelWindow.of_causal(causal, requests[0].max_tokens)
     asked = [StreamedQuestion(request, _ensemble(request), window) for request in requests]
@@ -56,7 +54,7 @@ def aed_all(requests: Sequence[Request], causal: CausalModel[Any]) -> list[Answe
     return decode_answers(asked, causal)
 
 
-def replug_all(requests: Sequence[Request], causal: CausalModel[Any]) -> list[Answer]:
+def replug_all(requests: Sequence[Request], causal: CausalModel) -> list[Answer]:
     """Answer by REPLUG: p(y) = sum over d of p(y | d, q) lambda(d, q), where lambda is the softmax of the passages' scores."""
     window = ModelWindow.of_causal(causal, requests[0].max_tokens)
     return decode_answers([_one_stream_a_passage(request, window) for request in requests], causal, mixture=True)

@@ -17,8 +17,6 @@ from mergewise.text.spans import one_line
 from mergewise.types import Message, Step, Usage
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from mergewise.protocols import CausalModel, ChatModel
 
 Text = TypeVar("Text", Source, Source | str)
@@ -40,7 +38,7 @@ class ModelWindow(NamedTuple):
     measure: Callable[[Sequence[Message]], int]
 
     @classmethod
-    def of_causal(cls, causal: CausalModel[Any], max_tokens: int) -> ModelWindow:
+    def of_causal(cls, causal: CausalModel, max_tokens: int) -> ModelWindow:
         limit = max(1, min(max_tokens, causal.window // 4))
         return cls(causal.spec, causal.window - limit, limit, lambda messages: len(causal.prompt(messages)))
 

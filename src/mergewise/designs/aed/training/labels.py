@@ -18,7 +18,7 @@ from functools import partial
 from hashlib import blake2b
 from itertools import tee, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from mergewise.defaults import PASSAGE_TOKENS
 from mergewise.designs.aed.ensemble import prompts
@@ -206,7 +206,7 @@ def key_of(example: Example) -> str:
 def label(
     store: LabelStore,
     sources: Sequence[LabelSource],
-    model: CausalModel[Any],
+    model: CausalModel,
     settings: LabelSettings,
     progress: OnProgress | None = None,
     executor: Executor = INLINE,
@@ -290,7 +290,7 @@ _Measured: TypeAlias = tuple[Example, Kind, Sequence[Label] | None, float | None
 """A question with its labels of a kind, or None if a candidate does not fit at all, and its CPPL without a context."""
 
 
-def _measure(model: CausalModel[Any], settings: LabelSettings, request: _LabelRequest) -> list[_Measured]:
+def _measure(model: CausalModel, settings: LabelSettings, request: _LabelRequest) -> list[_Measured]:
     """Measure the candidates of a request. This is a pure function for workers."""
     examples, found = request
     measured: list[_Measured] = []
@@ -312,9 +312,7 @@ def _measure(model: CausalModel[Any], settings: LabelSettings, request: _LabelRe
     return measured
 
 
-def likeliest_kind(
-    model: CausalModel[Any], example: Example, reader: IndexReader, settings: LabelSettings
-) -> Kind | None:
+def likeliest_kind(model: CausalModel, example: Example, reader: IndexReader, settings: LabelSettings) -> Kind | None:
     """Return the kind of the candidate with the least CPPL (Figure 1). A background of "N/A" is no candidate.
 
     Return None if a candidate does not fit into the window.
@@ -328,7 +326,7 @@ def likeliest_kind(
 
 
 def labels_of(
-    model: CausalModel[Any], example: Example, candidates: Sequence[TrainCandidate], alpha: float
+    model: CausalModel, example: Example, candidates: Sequence[TrainCandidate], alpha: float
 ) -> list[Label] | None:
     """Measure the CPPL of the candidates, cut to the model's window. Return None if a candidate does not fit at all.
 
