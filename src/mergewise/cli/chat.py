@@ -14,7 +14,6 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING
 
 import typer
 
@@ -30,9 +29,6 @@ from mergewise.cli.trace import say_trace
 from mergewise.errors import MergewiseError, UsageError, one_of
 from mergewise.extend import regular_bytes, state_directory, write_whole
 from mergewise.types import Answer
-
-if TYPE_CHECKING:
-    pass
 
 TURNS = 20
 """Latest turns that a follow-up question may refer to."""

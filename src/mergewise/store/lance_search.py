@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from contextvars import ContextVar
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -24,10 +24,6 @@ from mergewise.store.postings import MAX_ROWS, Postings, TextFrequencies, TextIn
 from mergewise.store.snapshot import ADDRESS, ID, LOOP, MOST_HELD, Snapshot, call_in_loop, rows_of, run, scan
 from mergewise.store.tables import NUMBER, unit_vectors
 from mergewise.store.text_scores import SearchedText, question_terms, text_terms
-
-if TYPE_CHECKING:
-    pass
-
 
 # recall 0.99 of an exact search at 10^5 rows
 NPROBES, REFINE = 20, 2

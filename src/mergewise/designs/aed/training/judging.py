@@ -6,16 +6,12 @@ The gain of a candidate is its advantage over no context, log(C_0 + 1) - log(C_u
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mergewise.designs.aed.training.distilling import divergence, gains
 from mergewise.designs.aed.training.labels import LabelledQuestion
 from mergewise.protocols import DoubleArray
-
-if TYPE_CHECKING:
-    pass
 
 
 def judge(questions: Sequence[LabelledQuestion], utilities: Sequence[Sequence[float]]) -> dict[str, float]:
