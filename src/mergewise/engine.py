@@ -38,6 +38,7 @@ from mergewise.tracing import span
 from mergewise.types import (
     AddReport,
     Answer,
+    AnyPath,
     Context,
     Document,
     DocumentInfo,
@@ -259,7 +260,7 @@ class Index:
         return report if options.dry_run else replace(report, changes=())
 
     @takes_options(IndexingOptions)
-    def sync(self, *folders: str | os.PathLike[str], options: IndexingOptions) -> AddReport:
+    def sync(self, *folders: AnyPath, options: IndexingOptions) -> AddReport:
         """Bring the index in step with folders and sources: add new and changed files, and remove documents whose files are gone.
 
         Documents from elsewhere, and `Document`s that you made, stay. A moved file keeps its rows. A file that cannot be read
@@ -775,7 +776,7 @@ class Index:
         except CorruptIndex as error:
             return [Problem(str(error), kind="lost")]
 
-    def reshard(self, shards: int, into: str | os.PathLike[str] | None = None) -> None:
+    def reshard(self, shards: int, into: AnyPath | None = None) -> None:
         """Change the number of shards of an index in shards. All rows are copied with their vectors.
 
         Questions and changes go on meanwhile; a change waits only for the last step. After a kill, the same call goes on. Old

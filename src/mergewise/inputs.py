@@ -24,9 +24,9 @@ from mergewise.files import Roots, is_address, source_name
 from mergewise.ranges import short_repr, text_or_none
 from mergewise.readers import UNTRIED, FileReader, FolderSearch, ReadFile, digest_of, file_bytes, find_files, read_file
 from mergewise.readers.builder import whole_number
-from mergewise.types import Document, DocumentUnit, File, FileMetadata, Kind, Metadata, Origin
+from mergewise.types import AnyPath, Document, DocumentUnit, File, FileMetadata, Kind, Metadata, Origin
 
-Source: TypeAlias = str | os.PathLike[str] | Document | File
+Source: TypeAlias = AnyPath | Document | File
 
 NAMED = "named "
 """Prefix of the digest of a file that was read under another name. It never equals the digest of a file in a folder."""

@@ -37,7 +37,7 @@ from mergewise.store.places import is_url, place_of, root_of
 from mergewise.store.places.place import Place
 from mergewise.store.shards.store import ShardedStore
 from mergewise.store.views import Estimate, Progress, views_of
-from mergewise.types import SHIPPED, Document, Prompts
+from mergewise.types import SHIPPED, AnyPath, Document, Prompts
 
 if TYPE_CHECKING:
     from mergewise.inputs import Source
@@ -47,7 +47,7 @@ DEFAULT_VIEWS = ("leaf",)
 
 
 def open(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     *,
     views: Sequence[str] = DEFAULT_VIEWS,
     settings: Mapping[str, Any] | None = None,
@@ -57,20 +57,20 @@ def open(
     scorer: str | NLLScorer = SCORER,
     causal: str | CausalModel = CAUSAL,
     progress: Progress | None = None,
-    cache: str | os.PathLike[str] | None = None,
-    prompts: str | os.PathLike[str] | Mapping[str, str] | None = None,
+    cache: AnyPath | None = None,
+    prompts: AnyPath | Mapping[str, str] | None = None,
     tokens: str | TokenCounter = count_tokens,
     search_settings: SearchSettings = SearchSettings(),
-    weights: str | os.PathLike[str] | Mapping[str, float] | None = None,
+    weights: AnyPath | Mapping[str, float] | None = None,
     create: bool = True,
     lock_wait: float = LOCK_SECONDS,
     ceilings: Ceilings | None = None,
-    root: str | os.PathLike[str] | Mapping[str, Path] | None = None,
+    root: AnyPath | Mapping[str, Path] | None = None,
     storage: Mapping[str, str] | None = None,
     cache_size: str | int = CACHE_SIZE,
     refresh: str | float = "1s",
     shards: int | None = None,
-    second_source: str | os.PathLike[str] | Index | SecondSource | None = None,
+    second_source: AnyPath | Index | SecondSource | None = None,
     ray: str | None = None,
     partial: bool = False,
 ) -> Index:
@@ -187,17 +187,17 @@ def open(
 
 
 def estimate(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     *sources: Source | Iterable[Source],
     views: Sequence[str] = DEFAULT_VIEWS,
     settings: Mapping[str, Any] | None = None,
     chat: str | ChatModel = CHAT,
-    prompts: str | os.PathLike[str] | Mapping[str, str] | None = None,
+    prompts: AnyPath | Mapping[str, str] | None = None,
     limits: Limits | None = None,
     include: Iterable[str] = (),
     exclude: Iterable[str] = (),
     follow_links: bool = False,
-    root: str | os.PathLike[str] | None = None,
+    root: AnyPath | None = None,
     storage: Mapping[str, str] | None = None,
 ) -> Estimate:
     """Estimate the calls and tokens of a chat model that would write the rows of `views` for these sources.
@@ -256,7 +256,7 @@ def store_at(place: Place, lock_wait: float = LOCK_SECONDS) -> LanceStore | Shar
     return kind(place, VIEWS, lock_wait)
 
 
-def _index_path(path: str | os.PathLike[str]) -> str:
+def _index_path(path: AnyPath) -> str:
     if "://" in os.fspath(path) and not is_url(path):
         raise UsageError(f"not a directory: {masked(os.fspath(path))}", "give a directory or s3://BUCKET/PREFIX")
     return text("directory", os.fspath(path))
@@ -287,7 +287,7 @@ class IndexSource:
         return [Document(f"{at.doc_id}@{at.start}", one.text, one.title) for one, at in zip(found, places, strict=True)]
 
 
-def _own_prompts(given: str | os.PathLike[str] | Mapping[str, str] | None) -> Prompts:
+def _own_prompts(given: AnyPath | Mapping[str, str] | None) -> Prompts:
     if given is None:
         return SHIPPED
     from mergewise.designs import PROMPTS

@@ -10,7 +10,7 @@ import mergewise
 from mergewise import Index
 from mergewise.errors import MissingExtra
 from mergewise.integrations.passages import QUERY_OPTIONS, id_of, with_metadata
-from mergewise.types import Context, Where
+from mergewise.types import AnyPath, Context, Where
 
 # Haystack reports each pipeline otherwise, unless it was imported before
 os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")
@@ -36,7 +36,7 @@ class HaystackRetriever:
         MergewiseError: as `mergewise.open` and `Index.context` do.
     """
 
-    def __init__(self, index: str | os.PathLike[str] | Index, *, top_k: int | None = None, **options: Any) -> None:
+    def __init__(self, index: AnyPath | Index, *, top_k: int | None = None, **options: Any) -> None:
         if unknown := options.keys() - QUERY_OPTIONS.keys():
             raise TypeError(f"unknown options: {', '.join(sorted(unknown))} (known: {', '.join(QUERY_OPTIONS)})")
         self.directory = str(index.store.directory) if isinstance(index, Index) else os.fspath(index)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sqlite3
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -25,7 +24,7 @@ from weakref import WeakValueDictionary
 from mergewise.errors import UsageError
 from mergewise.files import find_untrusted_entry
 from mergewise.protocols import ChatModel, CompletingModel
-from mergewise.types import Message, Reply, Usage
+from mergewise.types import AnyPath, Message, Reply, Usage
 
 Inner = TypeVar("Inner", bound=CompletingModel)
 
@@ -64,7 +63,7 @@ class CachedChat(_ChatWrapper[ChatModel]):
     empty answers are not cached. The directory grows with every new answer. Delete it to clear the cache.
     """
 
-    def __init__(self, chat: ChatModel, directory: str | os.PathLike[str]) -> None:
+    def __init__(self, chat: ChatModel, directory: AnyPath) -> None:
         super().__init__(chat)
         self.directory = Path(directory)
         try:
@@ -178,6 +177,6 @@ def streaming(chat: CompletingModel) -> ChatModel:
     return cast(ChatModel, chat) if hasattr(chat, "stream") else Unstreamed(chat)
 
 
-def with_kept_answers(chat: ChatModel | None, directory: str | os.PathLike[str] | None) -> ChatModel | None:
+def with_kept_answers(chat: ChatModel | None, directory: AnyPath | None) -> ChatModel | None:
     """Return the model with a cache in the directory. Without a model or a directory, return the model unchanged."""
     return chat if chat is None or directory is None else CachedChat(chat, directory)

@@ -14,14 +14,14 @@ from string import Template
 
 from mergewise.errors import UsageError
 from mergewise.ranges import short_repr
-from mergewise.types import Prompts, PromptTemplate
+from mergewise.types import AnyPath, Prompts, PromptTemplate
 
 SUFFIX = ".txt"
 LONGEST = 100_000
 """Maximum characters of a prompt."""
 
 
-def load_prompts(given: str | os.PathLike[str] | Mapping[str, str], known: Mapping[str, PromptTemplate]) -> Prompts:
+def load_prompts(given: AnyPath | Mapping[str, str], known: Mapping[str, PromptTemplate]) -> Prompts:
     """Load the prompts in a folder, or take texts by name. A text equal to the built-in one is skipped.
 
     Raises UsageError, with file and line, for an unknown name, an invalid text, and an unknown or missing placeholder.

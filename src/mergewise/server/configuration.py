@@ -55,7 +55,7 @@ from mergewise.protocols import Embedder
 from mergewise.server.models import GROUPS, ModelTable
 from mergewise.server.models import ModelConfig as ModelConfig
 from mergewise.server.records import checked_scopes
-from mergewise.types import Json, JsonDict
+from mergewise.types import AnyPath, Json, JsonDict
 
 NAME = "serve.toml"
 PORT = 8077
@@ -540,7 +540,7 @@ def _value(what: str, given: object, hint: Any, base: Path) -> Any:
     return value_of(what, given, hint)
 
 
-def folder_roots(index: str | os.PathLike[str], folders: Sequence[Path]) -> Mapping[str, Path] | None:
+def folder_roots(index: AnyPath, folders: Sequence[Path]) -> Mapping[str, Path] | None:
     """Return the folders that ids of their files are relative to, by the beginning of the ids.
 
     One folder needs no beginning. Several folders have their names, with as many folders above as make the names differ. None
@@ -556,7 +556,7 @@ def folder_roots(index: str | os.PathLike[str], folders: Sequence[Path]) -> Mapp
     return {"/".join(folder.relative_to(folder.anchor).parts[-depth:]): folder for folder in real}
 
 
-def check_directory(what: str, path: str | os.PathLike[str]) -> None:
+def check_directory(what: str, path: AnyPath) -> None:
     """Check that the path is a local one. Raises UsageError for a bucket."""
     if is_url(path):
         raise UsageError(

@@ -16,6 +16,7 @@ from mergewise.types.chat import Message as Message
 from mergewise.types.chat import Reply as Reply
 from mergewise.types.chat import ReplyOptions as ReplyOptions
 from mergewise.types.chat import Usage as Usage
+from mergewise.types.documents import AnyPath as AnyPath
 from mergewise.types.documents import Definition as Definition
 from mergewise.types.documents import Document as Document
 from mergewise.types.documents import DocumentUnit as DocumentUnit

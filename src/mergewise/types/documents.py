@@ -15,6 +15,8 @@ MetadataValue: TypeAlias = str | int | float | bool
 Metadata: TypeAlias = Mapping[str, MetadataValue]
 Part: TypeAlias = tuple[int, int]
 """A part of a text: its start and end."""
+AnyPath: TypeAlias = str | os.PathLike[str]
+"""A path of a file or folder, or of an index the address of a bucket."""
 OneCondition: TypeAlias = str | Mapping[str, Any]
 Where: TypeAlias = OneCondition | Sequence[OneCondition | None]
 """A condition as text, a filter as JSON, or a list of both that must all hold. None in the list is ignored."""
@@ -120,7 +122,7 @@ class File:
         metadata: Metadata that replace those of the file under the same keys.
     """
 
-    path: str | os.PathLike[str]
+    path: AnyPath
     id: str | None = field(default=None, kw_only=True)
     name: str | None = field(default=None, kw_only=True)
     title: str | None = field(default=None, kw_only=True)

@@ -24,6 +24,7 @@ from mergewise.store.digests import file_digest, listed_files
 from mergewise.store.lance_versions import UNREADABLE, version_name
 from mergewise.store.mapped import FOLDER, files_of
 from mergewise.store.places.folder import Folder
+from mergewise.types import AnyPath
 
 if TYPE_CHECKING:
     from mergewise.store.places.objects import Objects
@@ -36,15 +37,15 @@ SCHEMES = ("s3", "gs", "az")
 _URL = re.compile(rf"({'|'.join(SCHEMES)}):/+")
 
 
-def is_url(path: str | os.PathLike[str]) -> bool:
+def is_url(path: AnyPath) -> bool:
     """Return whether a path is the URL of a bucket, even if `pathlib` has reduced its slashes."""
     return _URL.match(os.fspath(path)) is not None
 
 
 def place_of(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     storage: Mapping[str, str] | None = None,
-    cache: str | os.PathLike[str] | None = None,
+    cache: AnyPath | None = None,
     cache_size: str | int = CACHE_SIZE,
     refresh: str | float = "1s",
 ) -> Place:
@@ -62,18 +63,18 @@ def place_of(
 
 
 @lru_cache(maxsize=64)
-def objects_of(prefix: str | os.PathLike[str]) -> Objects:
+def objects_of(prefix: AnyPath) -> Objects:
     """Return the objects below a URL, with the client options of the environment."""
     from mergewise.store.places.objects import Objects
 
     return Objects(_url_of(prefix), {})
 
 
-def _url_of(path: str | os.PathLike[str]) -> str:
+def _url_of(path: AnyPath) -> str:
     return _URL.sub(lambda match: f"{match[1]}://", os.fspath(path)).rstrip("/")
 
 
-def root_of(place: Place, root: str | os.PathLike[str] | Mapping[str, Path] | None = None) -> Path | Mapping[str, Path]:
+def root_of(place: Place, root: AnyPath | Mapping[str, Path] | None = None) -> Path | Mapping[str, Path]:
     """Return the folder that file names are relative to, or several folders by the beginning of the names.
 
     The default is the folder that contains the index, or the current folder for a bucket.

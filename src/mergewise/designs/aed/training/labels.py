@@ -39,7 +39,7 @@ from mergewise.index.executors import INLINE, Executor
 from mergewise.models.cppl import ALPHA, cppl
 from mergewise.models.decoding import decode_each
 from mergewise.ranges import CheckedFields, Range
-from mergewise.types import Json, JsonDict, Span
+from mergewise.types import AnyPath, Json, JsonDict, Span
 
 if TYPE_CHECKING:
     from mergewise.protocols import CausalModel, IndexReader
@@ -108,7 +108,7 @@ class LabelCounts:
 class LabelStore:
     """Store of labels in a folder."""
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    def __init__(self, folder: AnyPath) -> None:
         self.folder = Path(folder)
 
     def begin(self, kind: Kind, parameters: Json, facts: Mapping[str, Json]) -> None:
