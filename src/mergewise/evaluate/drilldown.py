@@ -40,7 +40,7 @@ Ranges = dict[tuple[str, str], list[Part]]
 
 
 def question_blocks(
-    measured: Measured, metrics: Sequence[str], main: str, held: str, limit: int = LIMIT
+    measured: Measured, metrics: Sequence[str], main: str, held: str, limit: int
 ) -> tuple[list[tuple[str, str]], int]:
     """Return the blocks by name, and the number of questions whose contexts were left out.
 

@@ -107,9 +107,7 @@ def judge_cost(requests: Sequence[JudgeRequest], chat: CachedChat) -> Usage:
     return Usage(len(new), sum(tokens), sum(OPTIONS[one.measure]["max_tokens"] for one in new))
 
 
-def judged_methods(
-    requests: Sequence[JudgeRequest], chat: ChatModel, progress: Progress | None = None
-) -> list[JudgedMethod]:
+def judged_methods(requests: Sequence[JudgeRequest], chat: ChatModel, progress: Progress | None) -> list[JudgedMethod]:
     """Ask the chat model, and return the verdicts by method and budget. Raises ModelError if the model fails."""
     verdicts: list[float | None] = []
     for first in range(0, len(requests), AT_ONCE):

@@ -18,7 +18,7 @@ PAPERS = {"aed-rag": "aed", "macrag": "macrag", "mergerag": "mergerag", "m-rag":
 """The beginnings of the names of each paper's tables."""
 
 
-def paper_tables(paper: str, tables: str = "") -> list[Preset]:
+def paper_tables(paper: str, tables: str) -> list[Preset]:
     """Return the tables of a paper, all or those with these names, such as "1,2" or "curve".
 
     Raises UsageError for an unknown paper or table.

@@ -68,7 +68,7 @@ class MarkedText(NamedTuple):
 class MarkReader:
     """Reader of a text that arrives in pieces. It holds back text that may become a mark or code until that is decided."""
 
-    def __init__(self, known: Collection[int], sources: Iterable[str] = ()) -> None:
+    def __init__(self, known: Collection[int], sources: Iterable[str]) -> None:
         self._known = frozenset(known)
         self._sources = [_plain_words(source) for source in sources]
         # the last words that were shown

@@ -131,7 +131,7 @@ def answer(
     return turn(_with_options(system, reply), [*texts, f"Question: {question}"], code)
 
 
-def own_knowledge(question: str, own: Prompts = SHIPPED, reply: ReplyOptions = NO_OPTIONS) -> list[Message]:
+def own_knowledge(question: str, own: Prompts, reply: ReplyOptions) -> list[Message]:
     return turn(_with_options(own.fill(OWN_KNOWLEDGE), reply), [f"Question: {question}"])
 
 

@@ -359,7 +359,7 @@ def rebuild(store: Store, registry: Registry, models: Models, doc_ids: Sequence[
     after_change(store.optimize, UNINDEXED)
 
 
-def complete_unfinished(store: Store, registry: Registry, models: Models, written: Collection[str] = ()) -> None:
+def complete_unfinished(store: Store, registry: Registry, models: Models, written: Collection[str]) -> None:
     """Rebuild the rows of documents that a chat model left incomplete. Finished answers come from its cache.
 
     Documents that were `written` just now are skipped.

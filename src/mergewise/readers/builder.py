@@ -79,7 +79,7 @@ class GrowingOutline:
     before it.
     """
 
-    def __init__(self, title: str = "") -> None:
+    def __init__(self, title: str) -> None:
         self.headings: list[Heading] = []
         # the headings in force at the end of the text
         self._around = [Heading(1, title, 0, 0)]

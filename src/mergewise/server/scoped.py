@@ -168,7 +168,7 @@ class ScopedService:
         """Return the job. Raises HTTPProblem 404 if it does not exist or is hidden from the token."""
         return existing(self.find_job(id), "job")
 
-    def job_events(self, id: str, after: int = 0) -> list[JobEvent]:
+    def job_events(self, id: str, after: int) -> list[JobEvent]:
         """Return the events of the job after this number."""
         return self._state.jobs.events(self.job(id).id, after)
 

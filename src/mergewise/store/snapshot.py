@@ -59,13 +59,7 @@ class Snapshot:
     """
 
     def __init__(
-        self,
-        place: Place,
-        manifest: Manifest,
-        registry: Registry,
-        before: Snapshot | None = None,
-        *,
-        compares: bool = True,
+        self, place: Place, manifest: Manifest, registry: Registry, before: Snapshot | None, *, compares: bool
     ) -> None:
         """Open a state. Without `compares`, files of tables are not compared with their digests."""
         place.check_plain()

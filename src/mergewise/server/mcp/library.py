@@ -76,7 +76,7 @@ class LocalCallers:
         return Caller(libraries, lambda session: self.memory, lambda session, memory: None)
 
 
-def serve_index(callers: LocalCallers, count: TokenCounter, *, writes: bool = False) -> None:
+def serve_index(callers: LocalCallers, count: TokenCounter, *, writes: bool) -> None:
     """Serve the index over standard input and output until the input ends. The log goes to standard error."""
     try:
         mcp_server(callers, count, writes=writes, hidden=("collection", "session")).run("stdio")

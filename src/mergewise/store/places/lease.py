@@ -28,9 +28,7 @@ RENEWAL, LOOK = 10.0, 1.0
 class LeaseHolder:
     """The holder of a lease, until the lease is freed or lost."""
 
-    def __init__(
-        self, objects: Objects, epoch: int, tag: str, holder: str, *, took_over: bool = False, alone: bool = False
-    ) -> None:
+    def __init__(self, objects: Objects, epoch: int, tag: str, holder: str, *, took_over: bool, alone: bool) -> None:
         self.epoch = epoch
         # true if the previous writer lost its lease: it may still be writing, so its tables must be fenced off
         self.took_over, self.alone = took_over, alone
