@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexModelOptions:
+class IndexModelOptions(settings.Patience):
     """Options of the index, and of the models that search and answer."""
 
     index_dir: options.IndexOption = options.DEFAULT_INDEX
@@ -32,8 +32,6 @@ class IndexModelOptions:
     second_source: settings.SecondSourceSetting = None
     window: settings.WindowSetting = None
     cache: settings.CacheSetting = None
-    timeout: settings.TimeoutSetting = None
-    retries: settings.RetriesSetting = None
     weights: settings.WeightsSetting = None
     tokenizer: settings.TokenizerSetting = None
 
@@ -48,7 +46,7 @@ class IndexModelOptions:
         from mergewise import count_tokens
         from mergewise.extend import load_chat, search_settings, token_counter
 
-        settings.set_patience(self.timeout, self.retries)
+        self.set_patience()
         named = for_models or self.tokenizer or self.chat != defaults.CHAT
         index = mergewise.open(
             self.index_dir,

@@ -27,7 +27,7 @@ MetricOption = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationOptions:
+class EvaluationOptions(settings.Patience):
     """Methods, questions, models and files of an evaluation."""
 
     strategies: options.StrategiesOption = f"topk,{defaults.STRATEGY}"
@@ -104,8 +104,6 @@ class EvaluationOptions:
     prompts: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder of your own prompts (see `mergewise prompts`).")
     ] = None
-    timeout: settings.TimeoutSetting = None
-    retries: settings.RetriesSetting = None
     price_in: settings.PriceInSetting = 0.0
     price_out: settings.PriceOutSetting = 0.0
     weights: settings.WeightsSetting = None

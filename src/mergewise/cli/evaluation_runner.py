@@ -10,7 +10,6 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from mergewise import Estimate, Progress, defaults
-from mergewise.cli import settings
 from mergewise.cli.configuration import open_permitted
 from mergewise.cli.evaluate import BUDGETS, METHOD_BUDGET, EvaluationOptions
 from mergewise.cli.manage import say_cost
@@ -135,7 +134,7 @@ class Terminal(ExperimentWatch):
 def experiment_of(sets: Sequence[Path], options: EvaluationOptions) -> Experiment:
     """Resolve the options. Raises UsageError for options that exclude each other."""
     _check(options)
-    settings.set_patience(options.timeout, options.retries)
+    options.set_patience()
     presets: Sequence[Preset] = ()
     models = ModelSpecs(**{one.name: getattr(options, one.name) for one in fields(ModelSpecs)})
     if options.table is None:

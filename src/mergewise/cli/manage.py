@@ -70,8 +70,6 @@ def index(
     ] = False,
     price_in: settings.PriceInSetting = 0.0,
     price_out: settings.PriceOutSetting = 0.0,
-    timeout: settings.TimeoutSetting = None,
-    retries: settings.RetriesSetting = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Synchronise now and after each change, until Ctrl-C.")
     ] = False,
@@ -82,6 +80,7 @@ def index(
     shards: Annotated[int | None, typer.Option("--shards", min=1, help="Number of shards of a new index.")] = None,
     *,
     given: IndexingOptions,
+    patience: settings.Patience,
     as_json: options.JsonOption = False,
 ) -> None:
     """Index files, folders and sources. Unchanged files are skipped, so a stopped run can be repeated.
@@ -93,7 +92,7 @@ def index(
     from mergewise.extend import is_address, place_of, view_settings
 
     embedder = embedder or permitted_embedder(index_dir)
-    settings.set_patience(timeout, retries)
+    patience.set_patience()
     if not paths:
         if sync or watch or dry_run:
             raise UsageError("missing folder", "run `mergewise index DIR --sync`")
@@ -489,16 +488,16 @@ def check(
         str, settings.Setting("Chat model of views: openai:MODEL, or extractive (no model)")
     ] = defaults.CHAT,
     prompts: settings.PromptsSetting = None,
-    timeout: settings.TimeoutSetting = None,
-    retries: settings.RetriesSetting = None,
     as_json: options.JsonOption = False,
+    *,
+    patience: settings.Patience,
 ) -> None:
     """Check an index for damage. With --repair, repair the damage where possible."""
     import mergewise
     from mergewise import VIEWS
     from mergewise.extend import LOCK_SECONDS, MOVED, restore_manifest
 
-    settings.set_patience(timeout, retries)
+    patience.set_patience()
     if repair and restore_manifest(index_dir, VIEWS, LOCK_SECONDS, embedder):
         say_aside(f"the manifest was rebuilt from the tables; a damaged one is now {index_dir / MOVED}")
     known, writer = permitted_embedder(index_dir, embedder), chat if repair else defaults.CHAT

@@ -25,10 +25,6 @@ class Setting:
 
 WindowSetting = Annotated[int | None, Setting("Context window of the chat model in tokens (default 32768)", TOKENS)]
 TokenizerSetting = Annotated[Path | None, Setting("Token counter: o200k, wordpiece, or a tokenizer.json")]
-TimeoutSetting = Annotated[
-    float | None, Setting("Timeout of an endpoint in seconds (default 120, rerankers 60)", SECONDS)
-]
-RetriesSetting = Annotated[int | None, Setting("Retries of a failed request to an endpoint (default 4)", RETRYING)]
 CacheSetting = Annotated[Path | None, Setting("Directory for replies of the chat model and copies of a bucket's files")]
 PriceInSetting = Annotated[float, Setting("Price of a million input tokens", PRICE)]
 PriceOutSetting = Annotated[float, Setting("Price of a million output tokens", PRICE)]
@@ -48,6 +44,22 @@ CausalSetting = Annotated[str, Setting("Causal model of AED-RAG and Self-RAG: hf
 SecondSourceSetting = Annotated[Path | None, Setting("Index that crag also searches, instead of this one again")]
 StreamSetting = Annotated[bool | None, Setting("Stream the answer of a chat model; on a terminal by default")]
 WeightsSetting = Annotated[Path | None, Setting("File of weave's weights from `mergewise tune --fit`")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """Settings of all endpoints."""
+
+    timeout: Annotated[
+        float | None, Setting("Timeout of an endpoint in seconds (default 120, rerankers 60)", SECONDS)
+    ] = None
+    retries: Annotated[int | None, Setting("Retries of a failed request to an endpoint (default 4)", RETRYING)] = None
+
+    def set_patience(self) -> None:
+        """Set them by the environment of this process."""
+        for name in ("timeout", "retries"):
+            if (value := getattr(self, name)) is not None:
+                os.environ[variable(name)] = str(value)
 
 
 def setting_of(hint: Any) -> Setting | None:
@@ -77,11 +89,3 @@ def setting_value(name: str, hint: Any, default: Any, configured: Json) -> Any:
         return default
     setting = setting_of(hint)
     return value_of(name.replace("_", "-"), given, Annotated[get_args(hint)[0], setting and setting.range])
-
-
-def set_patience(timeout: float | None, retries: int | None) -> None:
-    """Set the timeout and the retries of all endpoints, by the environment of this process."""
-    if timeout is not None:
-        os.environ[variable("timeout")] = str(timeout)
-    if retries is not None:
-        os.environ[variable("retries")] = str(retries)

@@ -53,10 +53,10 @@ def tune(
     embedder: settings.EmbedderSetting = None,
     chat: options.ChatOption = defaults.CHAT,
     reranker: options.RerankerOption = defaults.RERANKER,
-    timeout: settings.TimeoutSetting = None,
-    retries: settings.RetriesSetting = None,
     cache: settings.CacheSetting = None,
     as_json: options.JsonOption = False,
+    *,
+    patience: settings.Patience,
 ) -> None:
     """Tune the parameters of a strategy and of the search. Needs an index and questions that people asked.
 
@@ -71,7 +71,7 @@ def tune(
     for file in (write, fit):
         if file is not None and file.exists():
             raise UsageError(f"file exists: {file}", "name a new file")
-    settings.set_patience(timeout, retries)
+    patience.set_patience()
     task = load_question_set(questions)
     for skipped in task.skipped[:3]:
         say_warning(f"left out: {skipped}")
@@ -138,9 +138,9 @@ def questions(
     chat: options.ChatOption = defaults.CHAT,
     window: settings.WindowSetting = None,
     cache: settings.CacheSetting = None,
-    timeout: settings.TimeoutSetting = None,
-    retries: settings.RetriesSetting = None,
     as_json: options.JsonOption = False,
+    *,
+    patience: settings.Patience,
 ) -> None:
     """Make questions with marked evidence for `eval` and `tune --trust-made`. Needs an index; a chat model is optional.
 
@@ -153,7 +153,7 @@ def questions(
         raise UsageError("missing output file", "add --out made.jsonl")
     if out.exists():
         raise UsageError(f"file exists: {out}", "name a new file")
-    settings.set_patience(timeout, retries)
+    patience.set_patience()
     index = open_permitted(index_dir, chat=load_chat(chat, window) or defaults.CHAT, cache=cache, create=False)
     with index, nullcontext() if as_json else progress("Making questions") as advance:
         made = make_questions(index, count, seed=seed, progress=advance)
