@@ -116,7 +116,7 @@ class SharingReader(HybridReader):
 
     def __init__(self, memory: SearchMemory, given: ReaderArguments, kind: SearchKind = "hybrid") -> None:
         super().__init__(*given, kind)
-        self._memory, self._given = memory, given
+        self._memory = memory
 
     def searching_by(self, kind: SearchKind) -> HybridReader:
         # raises the error for a kind that this index lacks

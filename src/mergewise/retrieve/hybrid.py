@@ -141,6 +141,7 @@ class HybridReader(TreeReader):
         kind: SearchKind = "hybrid",
     ) -> None:
         super().__init__(self)
+        self._given: ReaderArguments = store, embedder, registry, where, settings, reranker, counted
         self._store = store
         self._registry = registry
         self._embedder = embedder
@@ -193,8 +194,7 @@ class HybridReader(TreeReader):
     def searching_by(self, kind: SearchKind) -> HybridReader:
         if kind == "vectors" and self._embedder is None:
             raise UsageError("this index has no vectors", "search by full text, or index with an embedder")
-        given = self._store, self._embedder, self._registry, self._where, self._search, self._reranker, self._counted
-        return self if kind == self._kind else HybridReader(*given, kind)
+        return self if kind == self._kind else HybridReader(*self._given, kind)
 
     def documents(self) -> list[str]:
         return self._store.ids(self._where)
