@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mergewise import Index
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class AnswerOptions(AskingOptions):
     """Options of every command that answers."""
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mergewise import Index
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class IndexModelOptions(settings.Patience):
     """Options of the index, and of the models that search and answer."""
 
@@ -71,7 +71,7 @@ class IndexModelOptions(settings.Patience):
         return index
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class AskingOptions(IndexModelOptions):
     """Options of models and output of every command that asks a question. The question's own options are a `Query`."""
 

@@ -26,7 +26,7 @@ MetricOption = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class EvaluationOptions(settings.Patience):
     """Methods, questions, models and files of an evaluation."""
 

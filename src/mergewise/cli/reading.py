@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 BudgetOption = Annotated[int, typer.Option("--budget", "-b", min=LEAST, help="Maximum tokens of the output.")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ReadingOptions:
     """Options of every command that reads documents."""
 

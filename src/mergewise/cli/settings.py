@@ -46,7 +46,7 @@ StreamSetting = Annotated[bool | None, Setting("Stream the answer of a chat mode
 WeightsSetting = Annotated[Path | None, Setting("File of weave's weights from `mergewise tune --fit`")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Patience:
     """Settings of all endpoints."""
 

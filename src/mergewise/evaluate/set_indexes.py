@@ -18,7 +18,7 @@ from mergewise.protocols import Reranker
 from mergewise.types import Json
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ModelSpecs:
     """The models of an experiment as specs, and what they need. Without an `embedder`, indexes keep their own."""
 

@@ -74,7 +74,7 @@ class ReadableText(NamedTuple):
     headings: Overlaps[Heading]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Places:
     """The documents of a page and the locations of spans. The page also works if a document is missing (None).
 

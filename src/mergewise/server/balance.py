@@ -25,7 +25,7 @@ LEAVING_SECONDS = 0.05
 """Seconds for which a worker leaves a connection to workers with fewer. One of them may hang, so this is short."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ConnectionCounts:
     """The number of open connections of each worker, in shared memory. Each worker writes only its `own` entry."""
 

@@ -92,7 +92,7 @@ class AddedModel(ModelConfig):
         return self.secret
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ModelTable(Mapping[str, ModelConfig]):
     """The models of a group by name: those of the configuration, and those of the page."""
 
