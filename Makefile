@@ -161,7 +161,7 @@ coverage: $(VENV)/.installed
 	$(BIN)/python -m coverage report --format total --fail-under $(FLOOR)
 
 # the extras of a server
-SERVER := serve openai watch s3
+SERVER := serve openai watch s3 otel
 HASHED := $(UV) pip compile --generate-hashes --universal --python-version 3.11 --constraint dev.lock --no-emit-index-url --no-annotate \
   --no-header --quiet --output-file
 

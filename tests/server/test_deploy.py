@@ -71,7 +71,10 @@ def test_the_container(tmp_path: Path) -> None:
     for name, rest in instructions():
         lines.setdefault(name, []).append(rest)
     assert lines["USER"] == ["10001:10001"] and lines["VOLUME"] == ["/data"] and lines["EXPOSE"] == [str(PORT)]
-    assert all("slim" in image for image in lines["FROM"]) and lines["STOPSIGNAL"] == ["SIGTERM"]
+    # nothing of the base is in the image but its certificates and the packages that are named
+    base, lock = (value.partition("=") for value in lines["ARG"])
+    assert lines["FROM"] == ["${BASE} AS build", "scratch"] and base[2].endswith("-slim")
+    assert lines["STOPSIGNAL"] == ["SIGTERM"]
     assert json.loads(lines["ENTRYPOINT"][0]) == ["mergewise"]
     check_command(json.loads(lines["CMD"][0]))
     (health,) = lines["HEALTHCHECK"]
@@ -82,11 +85,13 @@ def test_the_container(tmp_path: Path) -> None:
     assert load_config(tmp_path, environment=environment).host == "0.0.0.0"
     assert Path(environment["MERGEWISE_SERVE_DATA"]).is_relative_to("/data")
     assert Path(environment["XDG_STATE_HOME"]).is_relative_to("/data")
-    (lock,) = lines["ARG"]
-    assert (DEPLOY / f"{lock.removeprefix('LOCK=')}.lock").is_file()
+    assert (DEPLOY / f"{lock[2]}.lock").is_file()
+    # git reads local repositories by a shell
+    programs = lines["RUN"][0].partition("--download-only")[2].partition("&&")[0].split()
+    assert {"dash", "git", "python3"} <= set(programs) and "apt" not in programs
     # packages come from a lock with hashes or, like the package itself, from the build; a wheel runs no code when it is installed
     assert "PIP_ONLY_BINARY=:all:" in lines["ENV"][0].split()
-    installs = re.findall(r"pip (?:install|wheel) (.*?)\s*(?:&&|$)", lines["RUN"][0])
+    installs = re.findall(r"pip (?:install|wheel) (.*?)\s*(?:&&|$)", lines["RUN"][1])
     assert len(installs) == 4 and all(
         re.fullmatch(r"--require-hashes -r deploy/(build|\$LOCK)\.lock|--no-deps .*(\.|dist/mergewise-\*\.whl)", words)
         for words in installs
@@ -126,6 +131,25 @@ def test_a_server_comes_from_the_lock() -> None:
     unit, manifest = ((DEPLOY / name).read_text() for name in ("mergewise.service", "kubernetes/mergewise.yaml"))
     assert "pip install --require-hashes -r deploy/server.lock" in unit and "--build-arg LOCK=cluster" in manifest
     assert "--require-hashes --requirement deploy/server.lock" in (ROOT / "Makefile").read_text()
+
+
+def test_all_name_one_image_that_is_locked_the_same_way() -> None:
+    """The guide, the Containerfile, the services and the manifest."""
+    files = ["deploy/Containerfile", "deploy/kubernetes/mergewise.yaml", "docs/how-to/run-behind-a-proxy.md"]
+    text = "".join((ROOT / file).read_text() for file in files)
+    builds = re.findall(r"podman build (.+)", text)
+    # podman keeps the health check in this format only
+    assert len(builds) == 3 and all(
+        re.fullmatch(
+            r"--format docker -t (REGISTRY/)?mergewise (--build-arg LOCK=cluster )?-f deploy/Containerfile \.", one
+        )
+        for one in builds
+    )
+    runs = [words.split() for words in re.findall(r"podman run (.+)", text)]
+    assert len(runs) == 2 and runs[0] == runs[1] and runs[0][-1] == "mergewise"
+    flags = {"--read-only", "--tmpfs", "/tmp", "ALL", f"127.0.0.1:{PORT}:{PORT}", "mergewise:/data"}
+    own = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["mergewise"]
+    assert flags <= {*runs[0]} and own["image"] == "mergewise" and own["tmpfs"] == ["/tmp"]
 
 
 def test_the_services() -> None:
@@ -180,6 +204,12 @@ def test_the_kubernetes_manifest(tmp_path: Path) -> None:
         volumes = {volume["name"] for volume in spec["volumes"]}
         for container in spec["containers"]:
             assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
+            assert {"/data", "/tmp"} <= {mount["mountPath"] for mount in container["volumeMounts"]}
+            assert container["image"] == "REGISTRY/mergewise" and container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "capabilities": {"drop": ["ALL"]},
+                "readOnlyRootFilesystem": True,
+            }
             secrets = [one["secretRef"]["name"] for one in container["envFrom"]]
             environment = dict(
                 pair.split("=", 1) for name in secrets for pair in re.findall(r"from-literal=(\S+)", created[name])
@@ -205,7 +235,7 @@ def test_the_kubernetes_manifest(tmp_path: Path) -> None:
     # a server finds the Ray node of its pod by the processes, and talks to it by its files
     node = pods[0]["spec"]
     files = [{mount["mountPath"] for mount in container["volumeMounts"]} for container in node["containers"]]
-    assert node["shareProcessNamespace"] and files[0] == files[1] > {"/tmp/ray", "/dev/shm"}
+    assert node["shareProcessNamespace"] and files[0] == files[1] > {"/tmp", "/dev/shm"}
     service, budget = named["Service", "mergewise"]["spec"], named["PodDisruptionBudget", "mergewise-search"]["spec"]
     assert service["selector"].items() <= pods[0]["metadata"]["labels"].items()
     assert budget["selector"]["matchLabels"].items() <= pods[1]["metadata"]["labels"].items()
