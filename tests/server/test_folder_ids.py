@@ -13,10 +13,10 @@ import pytest
 
 import mergewise as mw
 from mergewise.server.configuration import CollectionConfig, ServerConfig, folder_roots
-from mergewise.server.jobs import runner, watch
-from mergewise.server.jobs.process import queue_first_sync, run_jobs
+from mergewise.server.jobs import process, runner, watch
+from mergewise.server.jobs.process import run_jobs
 from mergewise.server.jobs.runner import JobRunner
-from mergewise.server.processes import prepare
+from mergewise.server.processes import prepare, queue_first_sync
 from mergewise.server.records import Job, JobKind
 from mergewise.server.state import State
 from tests.server.conftest import LiveServer, record_of
@@ -156,6 +156,7 @@ def test_folders_are_indexed_at_the_start_without_watching(
     monkeypatch.setattr("signal.signal", lambda *given: None)
     with State.of(config) as state, caplog.at_level(logging.INFO, "mergewise.server"):
         prepare(config, state)
+        queue_first_sync(state, "a")
         writers: list[JobRunner] = []
         run = JobRunner.run
 
@@ -164,16 +165,40 @@ def test_folders_are_indexed_at_the_start_without_watching(
             run(own)
 
         monkeypatch.setattr(JobRunner, "run", note_and_run)
-        process = threading.Thread(target=run_jobs, args=(config, os.getppid()))
-        process.start()
+        writing = threading.Thread(target=run_jobs, args=(config, os.getppid()))
+        writing.start()
         try:
             wait_until(lambda: [job.state for job in state.jobs.find()] == ["done"])
         finally:
             writers[0].stopping.set()
-            process.join()
+            writing.join()
     assert served.ids() == ["cats.md", "sub/dogs.md"]
     assert "sync of a is at" in caplog.text
     assert "indexed the folders of a: 2 added, 0 replaced" in caplog.text
+
+
+def test_processes_rest_after_their_jobs(served: Served, manual: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer that has changed an index ends, so that its memory is free, and the evaluator too."""
+    config = ServerConfig(served.data, collections={"a": CollectionConfig(embedder="none", folders=(manual,))})
+    monkeypatch.setattr("signal.signal", lambda *given: None)
+    monkeypatch.setattr(process, "REST_SECONDS", 0.0)
+    woken = list[str]()
+    with State.of(config) as state:
+        prepare(config, state)
+        check = state.jobs.enqueue("check", "a")
+        queue_first_sync(state, "a")
+        run_jobs(config, os.getppid(), "writer", lambda: woken.append("evaluator"))
+        assert sorted(job.state for job in state.jobs.find()) == ["done", "queued"] and woken
+        # another writer takes its place
+        assert state.writer_is_alive()
+        run_jobs(config, os.getppid(), "evaluator")
+        assert state.jobs.get(check.id).state == "done"  # type: ignore[union-attr]
+        assert not (served.data / "evaluator.beat").exists()
+        # without a change, a writer stays
+        writer = JobRunner(config, state)
+        queue_first_sync(state, "a")
+        assert writer.run_round() and not writer.has_memory
+        writer.close()
 
 
 def test_the_first_sync_is_queued_once_and_not_after_it_killed_the_writer(served: Served, manual: Path) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from functools import partial
 from http.client import HTTPException
 from itertools import pairwise
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -120,11 +121,15 @@ def test_a_server_lives_and_ends(tmp_path: Path, notified: tuple[str, socket.soc
                 assert [state.jobs.get(job).kills > 0 for job in jobs].count(True) > 0  # type: ignore[union-attr]
                 assert_each_done_once(state, jobs)
 
-                # a killed evaluator is replaced
-                check = state.jobs.enqueue("check", "a")
-                os.kill(int((data / "evaluator.beat").read_text()), signal.SIGKILL)
-                assert until(lambda: state.jobs.get(check.id).state == "done")  # type: ignore[union-attr]
-                assert state.jobs.get(check.id).report == {"problems": []}  # type: ignore[union-attr]
+                # the evaluator starts when a job waits for it, and a killed one is replaced
+                assert not (data / "evaluator.beat").exists()
+                for _ in range(2):
+                    check = state.jobs.enqueue("check", "a")
+                    assert until(lambda: (data / "evaluator.beat").exists())
+                    os.kill(int((data / "evaluator.beat").read_text()), signal.SIGKILL)
+                    (data / "evaluator.beat").unlink()
+                    assert until(lambda: state.jobs.get(check.id).state == "done")  # type: ignore[union-attr]  # noqa: B023
+                    assert state.jobs.get(check.id).report == {"problems": []}  # type: ignore[union-attr]
             assert len(set(chat.asked)) == 16 and not any(chat.paid_twice)
             with mw.open(data / "collections/a/index", create=False) as index:
                 assert index.check() == [] and len(index) == 16
@@ -187,6 +192,49 @@ def test_repeated_quick_deaths_end_the_server_with_the_reason(tmp_path: Path, mo
             clock[0] += 0.1
     gaps = [later - earlier for earlier, later in pairwise(starts)]
     assert len(starts) == 5 and gaps == sorted(gaps) and gaps[-1] > 4 * gaps[0]
+
+
+def test_the_evaluator_runs_when_the_writer_wakes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "wait", lambda *_: None)
+    server = Supervisor(ServerConfig(tmp_path))
+    starts, pipes = list[str](), dict[str, Any]()
+
+    class Process(DeadProcess):
+        exitcode = 0
+        has_ended = False
+
+        def is_alive(self) -> bool:
+            return not self.has_ended
+
+    def start(name: str, messages: Any) -> Process:
+        starts.append(name)
+        pipes[name] = os.dup(messages.fileno())
+        messages.send(("ready", ""))
+        return Process()
+
+    server.children = [Child(name, partial(start, name)) for name in ("writer", "evaluator")]
+    writer, evaluator = server.children
+
+    def pass_time(wakes: bool = False) -> None:
+        if wakes:
+            with Connection(os.dup(pipes["writer"])) as messages:
+                messages.send(("wake", ""))
+        for _ in range(3):
+            writer.not_before = evaluator.not_before = 0.0
+            server._look_after(1)
+
+    pass_time()
+    assert starts == ["writer"] and server._is_ready
+    pass_time(wakes=True)
+    assert starts == ["writer", "evaluator"]
+    # both end when they have nothing to do
+    writer.process.has_ended = evaluator.process.has_ended = True
+    pass_time()
+    assert starts == ["writer", "evaluator", "writer"] and evaluator.process is None
+    pass_time(wakes=True)
+    assert starts[3:] == ["evaluator"]
+    for pipe in pipes.values():
+        os.close(pipe)
 
 
 def test_a_process_that_lived_long_restarts_at_once(tmp_path: Path, monkeypatch: Any) -> None:

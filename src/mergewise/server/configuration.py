@@ -29,7 +29,7 @@ from ipaddress import ip_address, ip_network
 from itertools import count
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 from urllib.parse import urlsplit
 
 from mergewise import AnswerQuery
@@ -51,11 +51,13 @@ from mergewise.extend import (
     text,
     value_of,
 )
-from mergewise.protocols import Embedder
 from mergewise.server.models import GROUPS, ModelTable
 from mergewise.server.models import ModelConfig as ModelConfig
 from mergewise.server.records import checked_scopes
 from mergewise.types import AnyPath, Json, JsonDict
+
+if TYPE_CHECKING:
+    from mergewise.protocols import Embedder
 
 NAME = "serve.toml"
 PORT = 8077

@@ -11,12 +11,14 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import mergewise as mw
 from mergewise.errors import UsageError
 from mergewise.extend import load_reranker, regular_bytes, remember_key, write_whole
-from mergewise.protocols import ChatModel, Embedder, Reranker
+
+if TYPE_CHECKING:
+    from mergewise.protocols import ChatModel, Embedder, Reranker
 
 ModelGroup = Literal["chats", "embedders", "rerankers"]
 GROUPS: tuple[ModelGroup, ...] = get_args(ModelGroup)

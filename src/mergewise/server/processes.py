@@ -33,7 +33,6 @@ from mergewise.errors import MergewiseError, StoreError, UsageError
 from mergewise.extend import write_whole
 from mergewise.server.balance import ABSENT, ConnectionCounts, SharedListener, ending_connections
 from mergewise.server.configuration import ServerConfig
-from mergewise.server.jobs.process import run_jobs
 from mergewise.server.locks import lock_file, waiting_lock
 from mergewise.server.logs import log, log_as_json
 from mergewise.server.records import SCOPES, CollectionRecord
@@ -79,13 +78,16 @@ class Child:
         self.process, self.began, self.is_ready, self.reason = self.start(theirs), time.monotonic(), False, ""
         theirs.close()
 
-    def read_messages(self) -> None:
-        """Read the messages of the process: "ready", or the reason of its end."""
+    def read_messages(self) -> bool:
+        """Read the messages of the process: "ready", or the reason of its end. Return whether it wakes the evaluator."""
+        wakes = False
         with suppress(EOFError, OSError):
             while self.messages.poll():
                 what, text = self.messages.recv()
                 self.is_ready |= what == "ready"
+                wakes |= what == "wake"
                 self.reason = text or self.reason
+        return wakes
 
     def reap(self) -> None:
         """Clean up after the death of the process, and schedule its restart."""
@@ -96,7 +98,9 @@ class Child:
         self.not_before = time.monotonic() + pause
         code = self.process.exitcode
         self.reason = self.reason or (f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}")
-        log.warning("%s died after %.1f s (%s), restarting in %.1f s", self.name, lived, self.reason, pause)
+        # jobs' processes end when they have nothing to do
+        if code or self.quick_deaths:
+            log.warning("%s died after %.1f s (%s), restarting in %.1f s", self.name, lived, self.reason, pause)
         if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
             from prometheus_client.multiprocess import mark_process_dead
 
@@ -110,7 +114,7 @@ class Child:
 
 @dataclass
 class Supervisor:
-    """The parent that starts, watches and ends the processes of a server.
+    """The parent that starts, watches and ends the processes of a server. The evaluator runs while the writer asks for it.
 
     `on_ready` is called with the URL of the server, and with the new token at the first start.
     """
@@ -121,6 +125,7 @@ class Supervisor:
     children: list[Child] = field(default_factory=list)
     _ending: bool = False
     _is_ready: bool = False
+    _is_awake: bool = False
     _secret: str | None = None
 
     def run(self) -> None:
@@ -134,6 +139,9 @@ class Supervisor:
         with waiting_lock(lock_file(data, "supervisor"), 0, refusal), self._signals():
             with State.of(self.config) as state:
                 self._secret = prepare(self.config, state)
+                for name, collection in self.config.collections.items() if self.config.role != "web" else ():
+                    if collection.sources or (collection.folders and not self.config.watch):
+                        queue_first_sync(state, name)
             # an empty folder in which the workers of this run share their metrics
             metrics = data / "metrics"
             shutil.rmtree(metrics, ignore_errors=True)
@@ -168,15 +176,17 @@ class Supervisor:
         for child in self.children:
             if child.process is not None and not child.process.is_alive():
                 child.reap()
+                self._is_awake &= child.name != "evaluator"
             if child.quick_deaths >= QUICK_DEATHS:
                 raise StoreError(f"{child.name} died {QUICK_DEATHS} times in a row: {child.reason}", "see the log")
-            if child.process is None and now >= child.not_before:
+            if child.process is None and now >= child.not_before and (self._is_awake or child.name != "evaluator"):
                 child.begin()
-            child.read_messages()
+            if child.process is not None:
+                self._is_awake |= child.read_messages()
             if not child.is_ready and child.process is not None and now - child.began > _START_SECONDS:
                 child.reason = f"not ready after {_START_SECONDS:.0f} s"
                 child.process.kill()
-        if not self._is_ready and all(child.is_ready for child in self.children):
+        if not self._is_ready and all(child.is_ready or child.name == "evaluator" for child in self.children):
             self._is_ready = True
             tell_systemd("READY=1")
             self.on_ready(replace(self.config, port=port).url, self._secret)
@@ -230,6 +240,16 @@ def prepare(config: ServerConfig, state: State) -> str | None:
     _, secret = state.tokens.add(SCOPES, title="the first start")
     write_whole(token_file(config.data), f"{secret}\n".encode(), 0o600)
     return secret
+
+
+def queue_first_sync(state: State, name: str) -> None:
+    """Queue a `sync` of a collection's folders at the start, unless it waits already or just killed the writer."""
+    last = state.jobs.last_sync(name)
+    if last is not None and (last.error or {}).get("code") == "writer_killed":
+        log.warning("not indexing the folders of %s: the writer died at them. Start a job `sync` to try again", name)
+    elif last is None or last.has_ended:
+        log.info("indexing the folders of %s", name)
+        state.jobs.enqueue("sync", name)
 
 
 def saved_token(config: ServerConfig) -> str | None:
@@ -311,10 +331,12 @@ def _run_process(
 
 
 def _jobs_process(parent: int, config: ServerConfig, messages: Connection, name: str) -> None:
+    from mergewise.server.jobs.process import run_jobs
+
     if hasattr(os, "nice"):
         os.nice(NICE[name])
     _send(messages, "ready")
-    run_jobs(config, parent, name)
+    run_jobs(config, parent, name, partial(_send, messages, "wake"))
 
 
 def _worker(

@@ -75,7 +75,9 @@ class JobRunner:
         self._claiming, self._opening, self._tending = Lock(), Lock(), Lock()
         self._changes = FileLock(lock_file(config.data, "changes"), thread_local=False)
         self._backup = FileLock(lock_file(config.data, "backup"), thread_local=False)
-        self._swept = time.monotonic()
+        self._swept = self.worked = time.monotonic()
+        # a change loads models and leaves gaps in the heaps
+        self.has_memory = False
 
     def run(self, look_seconds: float = LOOK_SECONDS) -> None:
         """Run jobs. Return after the rounds in which `stopping` is set."""
@@ -111,7 +113,7 @@ class JobRunner:
                         self.stopping.wait(FULL_SECONDS)
             finally:
                 for name in {job.collection for job in claimed}:
-                    self._turns[name] = time.monotonic()
+                    self._turns[name] = self.worked = time.monotonic()
                     if self.is_evaluator:
                         # evaluations are rare, and their models are large
                         self._close_index(name)
@@ -189,11 +191,13 @@ class JobRunner:
                 self.state.jobs.finish(jobs[0].id, "done", report={"dropped": name})
                 return
             index, own = self._index(name), self.config.collection(name)
+            before = index.snapshot
             while True:
                 if not self.is_evaluator:
                     watch.wait_for_lock(index)
                 try:
                     JobWork(self.state, index, watch, self._record(name), own, self.config.cache).run(jobs)
+                    self.has_memory |= self.is_evaluator or index.snapshot != before
                     break
                 except IndexBusy:
                     # a command took the lock in between, or another writer the bucket

@@ -49,8 +49,8 @@ LONGEST_WAIT = 5.0
 """Seconds after which a group of uploads starts even if more uploads keep coming."""
 ALONE_AFTER = 2
 """Deaths of the writer at one document after which its jobs run one by one, and no other job beside them."""
-UNDER_WAY = ("waiting_lock", "running", "cancelling")
-WAITS_FOR_WRITER = ("queued", *UNDER_WAY)
+UNDER_WAY: tuple[JobState, ...] = ("waiting_lock", "running", "cancelling")
+WAITS_FOR_WRITER: tuple[JobState, ...] = ("queued", *UNDER_WAY)
 _OF_JOB = "SELECT * FROM uploads WHERE job = ? ORDER BY position"
 
 

@@ -20,10 +20,7 @@ from typing import TYPE_CHECKING
 from mergewise.defaults import CACHE_SIZE
 from mergewise.errors import CorruptIndex, StoreError, UsageError
 from mergewise.store.damage import REPAIR_HINT, machine_advice
-from mergewise.store.digests import file_digest, listed_files
 from mergewise.store.lance_versions import UNREADABLE, version_name
-from mergewise.store.mapped import FOLDER, files_of
-from mergewise.store.places.folder import Folder
 from mergewise.types import AnyPath
 
 if TYPE_CHECKING:
@@ -56,6 +53,8 @@ def place_of(
         MissingExtra: if the client of object stores is missing.
     """
     if not is_url(path):
+        from mergewise.store.places.folder import Folder
+
         return Folder(Path(path))
     from mergewise.store.places.bucket import Bucket
 
@@ -96,6 +95,9 @@ def copy_index(source: Place, goal: Place, wait: float) -> int:
         StoreError: if a file disappears before it is copied.
         CorruptIndex: if a file is damaged.
     """
+    from mergewise.store.digests import file_digest, listed_files
+    from mergewise.store.mapped import FOLDER, files_of
+
     state = source.manifest()
     if state is None:
         raise UsageError(f"index not found: {source}", "name an existing index")
