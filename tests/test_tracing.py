@@ -17,10 +17,12 @@ import pytest
 import mergewise as mw
 from mergewise import tracing
 from mergewise.errors import ModelError
+from mergewise.index.executors import WorkerPool
 from mergewise.models.openai_chat import OpenAIChat
 from mergewise.models.scripted import Turn
 from mergewise.types import Message
 from tests.chat_server import ChatServer
+from tests.index.errands import square
 
 sdk = pytest.importorskip("opentelemetry.sdk.trace", reason="the extra `otel` is not installed")
 
@@ -75,6 +77,19 @@ def test_a_question_has_a_span_for_each_stage_and_no_texts(exporter: InMemorySpa
 def test_adding_documents_is_a_span(exporter: InMemorySpanExporter, index: mw.Index) -> None:
     index.add([mw.Document("owl.md", "The owl hunts at night.")])
     assert "mergewise.index" in by_name(exporter)
+
+
+def test_work_of_other_processes_belongs_to_its_caller(exporter: InMemorySpanExporter) -> None:
+    pool = WorkerPool(2)
+    try:
+        with tracing.span("caller"):
+            squares = list(pool.map(square, range(3)))
+    finally:
+        pool.close()
+    *work, caller = exporter.get_finished_spans()
+    assert [one.name for one in work] == 3 * ["mergewise.worker"]
+    assert {one.parent.span_id for one in work} == {caller.context.span_id}  # type: ignore[union-attr]
+    assert {one.attributes["mergewise.worker"] for one in work} == {f"worker {pid}" for _, pid in squares}  # type: ignore[index]
 
 
 def chat_at(server: ChatServer) -> OpenAIChat:
@@ -145,6 +160,12 @@ def recording(answer: bytes = b"") -> Iterator[tuple[str, list[tuple[Any, bytes]
         server.server_close()
 
 
+def spans_in(received: list[tuple[Any, bytes]]) -> list[Any]:
+    """Return the spans that a collector got."""
+    sent = [one for _, body in received for one in ExportTraceServiceRequest.FromString(body).resource_spans]
+    return [span for one in sent for scope in one.scope_spans for span in scope.spans]
+
+
 @pytest.mark.anyio
 async def test_an_endpoint_can_continue_the_trace(exporter: InMemorySpanExporter) -> None:
     answer = b'{"choices": [{"message": {"content": "In Lyme."}, "finish_reason": "stop"}]}'
@@ -172,10 +193,10 @@ def test_the_standard_variables_send_spans_to_a_collector(tmp_path: Path, texts:
             OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=texts,
         )
     assert done.stdout == "True\n" and not done.stderr
-    sent = [one for _, body in received for one in ExportTraceServiceRequest.FromString(body).resource_spans]
-    resource = {one.key: one.value.string_value for one in sent[0].resource.attributes}
+    first = ExportTraceServiceRequest.FromString(received[0][1]).resource_spans[0]
+    resource = {one.key: one.value.string_value for one in first.resource.attributes}
     assert resource["service.name"] == "mergewise" and resource["deployment.environment"] == "test"
-    spans = [span for one in sent for scope in one.scope_spans for span in scope.spans]
+    spans = spans_in(received)
     assert {"mergewise.index", "mergewise.context", "mergewise.search", "mergewise.answer"} <= {
         one.name for one in spans
     }
@@ -190,9 +211,7 @@ def test_a_command_sends_its_spans_before_it_ends(tmp_path: Path) -> None:
         for words in (["index", str(tmp_path / "ship.md"), "--embedder", "none"], ["ask", QUESTION]):
             command = [sys.executable, "-m", "mergewise", *words, *place]
             subprocess.run(command, env=environment, capture_output=True, check=True)
-    sent = [one for _, body in received for one in ExportTraceServiceRequest.FromString(body).resource_spans]
-    names = {span.name for one in sent for scope in one.scope_spans for span in scope.spans}
-    assert {"mergewise.index", "mergewise.ask", "mergewise.context"} <= names
+    assert {"mergewise.index", "mergewise.ask", "mergewise.context"} <= {one.name for one in spans_in(received)}
 
 
 def test_without_variables_nothing_is_traced_or_imported(tmp_path: Path) -> None:

@@ -11,8 +11,11 @@ from tests.object_store import KEY, Proxy
 from tests.store.test_object_storage import EMBEDDER, bucket, documents
 from tests.store.test_sharded_buckets import created
 from tests.support import rows_of
+from tests.test_tracing import by_name
+from tests.test_tracing import exporter as exporter
 
 import mergewise as mw
+from mergewise import tracing
 from mergewise.cluster.placement import CACHE, Placement, sharded_place
 from mergewise.cluster.searcher import Searcher
 from mergewise.store.shards.calls import Call
@@ -52,8 +55,24 @@ def prepared(searcher: Searcher, url: str) -> dict[str, Any]:
 def texts(searcher: Searcher, store: ShardedStore) -> set[str]:
     """Ask the searcher for the texts of all documents."""
     calls = {at: [Call.of("texts", reader.ids())] for at, reader in enumerate(store.shard_readers())}
-    answers = pickle.loads(searcher.ask(pickle.dumps((store.reader().snapshot, 60, calls, None))))
+    answers = pickle.loads(searcher.ask(pickle.dumps((store.reader().snapshot, 60, calls, None, {}))))
     return {document.text for own in answers.values() for document in own[0].values()}
+
+
+def test_the_span_of_a_searcher_belongs_to_the_question(exporter: Any, url: str, written: ShardedStore) -> None:
+    searcher = Searcher(url, NAME, CACHE)
+    prepared(searcher, url)
+    calls = {0: [Call.of("row_counts")]}
+    for parent, snapshot in (("question", written.reader().snapshot), ("late", "0" * 16)):
+        with tracing.span(parent):
+            message = pickle.dumps((snapshot, 60, calls, None, tracing.carrier()))
+        # another process
+        searcher.ask(message)
+        own, question = by_name(exporter)["mergewise.shards"], by_name(exporter)[parent]
+        assert own.parent.span_id == question.context.span_id and own.context.trace_id == question.context.trace_id
+        assert own.attributes.get("error.type") == (None if parent == "question" else "NoSuchSnapshot")
+    searcher.ask(pickle.dumps((written.reader().snapshot, 60, calls, None, {})))
+    assert by_name(exporter)["mergewise.shards"].parent is None
 
 
 @pytest.mark.parametrize("size", ["1KB", "60KB"])
@@ -86,6 +105,6 @@ def test_tables_that_were_made_again_are_read_again(url: str, proxy: Proxy, tmp_
     assert index.check(repair=True) == []
     prepared(searcher, url)
     calls = {at: [Call.of("whole", "name", ["name", "doc"])] for at in range(2)}
-    found = pickle.loads(searcher.ask(pickle.dumps((store.reader().snapshot, 60, calls, None))))
+    found = pickle.loads(searcher.ask(pickle.dumps((store.reader().snapshot, 60, calls, None, {}))))
     expected = [one.whole("name", ["name", "doc"]) for one in store.shard_readers()]
     assert [own[0] for own in found.values()] == expected and all(map(len, expected))

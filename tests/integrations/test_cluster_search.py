@@ -32,6 +32,7 @@ from mergewise.store.shards.calls import Call
 from tests.cli.invoking import invoke
 from tests.object_store import KEY, object_store
 from tests.support import HashEmbedder, until
+from tests.test_tracing import recording, spans_in
 
 ray = pytest.importorskip("ray", reason=f"ray is not installed: {install_command('ray')}")
 # Ray itself warns
@@ -436,7 +437,7 @@ def test_searchers_refuse_other_snapshots_and_late_calls(control: Control, nodes
     name = shards.placement.searchers[0][0]
 
     def ask(snapshot: str, seconds: float) -> Any:
-        request = pickle.dumps((snapshot, seconds, {0: [Call.of("row_counts")]}, None))
+        request = pickle.dumps((snapshot, seconds, {0: [Call.of("row_counts")]}, None, {}))
         return pickle.loads(ray.get(control._actors.get(name).ask.remote(request)))
 
     assert ask(reader.snapshot, 10)[0][0]["leaf"] > 0
@@ -544,13 +545,16 @@ def test_an_index_in_a_bucket_is_searched(
         control.state()
 
 
-def test_a_laptop_is_a_cluster(tmp_path: Path) -> None:
-    """The commands, on a cluster of their own."""
+def test_a_laptop_is_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands, on a cluster of their own, with a collector of spans."""
     index = mw.open(tmp_path / "index", embedder="none", shards=2)
     index.add(*towers())
     run = [sys.executable, "-m", "mergewise"]
     command = [*run, "cluster", "start", "--index", str(tmp_path / "index")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as started, ExitStack() as stack:
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "100")
+    with recording() as (collector, received), ExitStack() as stack:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector)
+        started = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE))
         # a failure must not wait for its end
         stack.callback(started.terminate)
         assert started.stdout is not None
@@ -578,6 +582,13 @@ def test_a_laptop_is_a_cluster(tmp_path: Path) -> None:
             with suppress(OSError, HTTPException), urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
                 raise AssertionError(f"metrics at {port}: {answer.read(200)!r}")
         assert "1903" in output("ask", QUESTIONS[3])
+        assert until(lambda: {"mergewise.ask", "mergewise.shards"} <= {one.name for one in spans_in(received)})
+        spans = {one.span_id: one for one in spans_in(received)}
+        asked = next(one for one in spans.values() if one.name == "mergewise.ask")
+        # searchers are also asked when the index is opened, before the question
+        own = [one for one in spans.values() if one.name == "mergewise.shards" and one.trace_id == asked.trace_id]
+        parents = {spans[one.parent_span_id].name for one in own}
+        assert {"mergewise.context", "mergewise.search"} <= parents
         state = json.loads(output("cluster", "status", "--json"))
         assert state["ready"] and state["snapshot"] == index.store.reader().snapshot and len(state["shards"]) == 2
         shown = output("cluster", "status")

@@ -33,6 +33,7 @@ from mergewise.extend import (
     ShardedReader,
     ShardedStore,
     answers,
+    carrier,
     check_time,
     join_cluster,
     load_ray,
@@ -158,7 +159,7 @@ class _Round:
         for name, own in messages.items():
             message = ShardMessage(name, own, monotonic())
             state = placement.state if self._reopened.intersection(own) else None
-            asked = self._shards.snapshot, check_time(), {at: self._calls[at] for at in own}, state
+            asked = self._shards.snapshot, check_time(), {at: self._calls[at] for at in own}, state, carrier()
             try:
                 ask = self._searchers.get(name).ask
             except ValueError as dead:

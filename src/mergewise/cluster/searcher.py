@@ -20,7 +20,17 @@ import mergewise
 from mergewise import VIEWS
 from mergewise.cluster.placement import NodeCache, Placement, sharded_place
 from mergewise.errors import MergewiseError, StoreError
-from mergewise.extend import LanceReader, Manifest, ManifestState, answers, check_time, deadline_in, snapshot_of
+from mergewise.extend import (
+    LanceReader,
+    Manifest,
+    ManifestState,
+    answers,
+    check_time,
+    deadline_in,
+    remote_parent,
+    snapshot_of,
+    span,
+)
 
 # seconds for which a searcher holds a shard that no placement names any more, and for which an error excludes it from a snapshot
 KEPT, EXCLUDED = 60.0, 30.0
@@ -136,14 +146,14 @@ class Searcher:
         return newest if newest is not None and newest.number > number else None
 
     def ask(self, request: bytes) -> bytes:
-        """Answer a request: a snapshot, the time in seconds, calls by shard, and a state or None.
+        """Answer a request: a snapshot, the time in seconds, calls by shard, a state or None, and the carrier of a span.
 
         With a state, open its shards first. An error is returned, not raised.
         """
         began = perf_counter()
         try:
-            snapshot, seconds, calls, state = pickle.loads(request)
-            with deadline_in(seconds):
+            snapshot, seconds, calls, state, parent = pickle.loads(request)
+            with remote_parent(parent), span("mergewise.shards"), deadline_in(seconds):
                 if state is not None:
                     self._open(state, calls)
                 check_time()

@@ -24,6 +24,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, suppress
+from contextvars import copy_context
 from functools import partial
 from math import inf
 from queue import SimpleQueue
@@ -37,6 +38,7 @@ from mergewise.index.worker import read_frame, write_frame
 from mergewise.log import log
 from mergewise.models.onnx import cores
 from mergewise.readers.sandbox import ending_of, start_sandbox
+from mergewise.tracing import span
 
 if TYPE_CHECKING:
     from mergewise.index.cluster import ClusterWorker
@@ -162,7 +164,7 @@ class WorkerPool:
         try:
             while True:
                 while len(under_way) < AHEAD * self.workers and (item := next(rest, _END)) is not _END:
-                    under_way.append((item, self._threads.submit(self._answer, function, item)))
+                    under_way.append((item, self._threads.submit(copy_context().run, self._answer, function, item)))
                 if not under_way:
                     return
                 first, future = under_way[0]
@@ -214,7 +216,8 @@ class WorkerPool:
                     raise self._fault
                 return None
             try:
-                answer = WorkerAnswer(**pickle.loads(one.ask(request)))
+                with span("mergewise.worker", {"mergewise.worker": one.name}):
+                    answer = WorkerAnswer(**pickle.loads(one.ask(request)))
             except Exception as error:
                 self._remove(one, error, has_begun=True)
             else:
