@@ -52,7 +52,8 @@ class RunningServer:
         return {name: _cpu(pid) for name, pid in self._processes().items()}
 
     def _processes(self) -> dict[str, int]:
-        names = chain(("supervisor", "tracker", "writer", "evaluator"), (f"worker {number}" for number in count(1)))
+        # the evaluator starts only for its jobs
+        names = chain(("supervisor", "tracker", "writer"), (f"worker {number}" for number in count(1)))
         return dict(zip(names, [self.process.pid, *_descendants(self.process.pid)], strict=False))
 
 

@@ -248,7 +248,7 @@ def inputs_of(
             inputs.setdefault(name, Input(name, source, metadata=metadata))
         elif isinstance(source, str) and is_address(source):
             if fetch is None:
-                raise UsageError(f"{source} is not a file or folder", "give files and folders")
+                raise UsageError(f"expected files and folders: {source}", "name a folder with its files, or a clone")
             inputs |= {
                 given.name: given
                 for given in fetch(source.rstrip("/"), Input("", Path(), metadata=metadata, **of_file))
