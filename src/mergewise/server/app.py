@@ -16,7 +16,7 @@ import mergewise as mw
 from mergewise.extend import in_thread
 from mergewise.server import native, problems
 from mergewise.server.admission import ConcurrencyLimiter
-from mergewise.server.collections import Collection, Collections
+from mergewise.server.collections import Collections
 from mergewise.server.configuration import ServerConfig
 from mergewise.server.guard import BoundedHeadProtocol, SecurityMiddleware
 from mergewise.server.mcp.http import mcp_endpoint
@@ -52,7 +52,7 @@ def create_app(config: ServerConfig, state: State) -> ASGIApp:
             await stack.enter_async_context(running_mcp)
             stack.callback(admission.close)
             stack.callback(collections.close)
-            for task in (_warm(collections), _end_streams(state, ending)):
+            for task in (in_thread(partial(_warm, collections)), _end_streams(state, ending)):
                 stack.push_async_callback(cancelled, asyncio.create_task(task))
             yield
 
@@ -109,16 +109,12 @@ def uvicorn_options(config: ServerConfig) -> dict[str, Any]:
     }
 
 
-async def _warm(collections: Collections) -> None:
+def _warm(collections: Collections) -> None:
     """Open the indexes and load the embedder, so that the first question does not have to wait."""
     for collection in collections.all():
         with suppress(mw.MergewiseError):
             if collection.is_made:
-                await in_thread(partial(_ask_something, collection))
-
-
-def _ask_something(collection: Collection) -> None:
-    collection.index.context("what is here?")
+                collection.index.context("what is here?")
 
 
 async def _end_streams(state: State, ending: asyncio.Event) -> None:

@@ -31,7 +31,7 @@ WAIT_SECONDS = 30.0
 """Seconds to wait for the end of a previous writer, which ends with its parent."""
 LOOK_AT_FOLDERS_SECONDS = 3.0
 REST_SECONDS = 60.0
-"""Seconds without a job after which a process ends. The next one starts in two seconds."""
+"""Seconds after a change or an evaluation at which a process without jobs ends. The next one starts in two seconds."""
 SWITCH_SECONDS = 0.0005
 """Python's switch interval. With the default of 5 ms, an upload beside a huge document took 8 s instead of 2.7 s."""
 
@@ -59,7 +59,7 @@ def run_jobs(
                 state.beat(os.getpid(), name)
             if state.jobs.find(kinds=READ_ONLY, states=WAITS, limit=1):
                 wake_evaluator()
-            rests = runner.has_memory and not runner.under_way and time.monotonic() - runner.worked > REST_SECONDS
+            rests = not runner.under_way and time.monotonic() - runner.grew > REST_SECONDS
             wait([running], 0.5)
         runner.stopping.set()
         wait([running], STOP_SECONDS)

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from math import inf
 from pathlib import Path
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
@@ -75,9 +76,9 @@ class JobRunner:
         self._claiming, self._opening, self._tending = Lock(), Lock(), Lock()
         self._changes = FileLock(lock_file(config.data, "changes"), thread_local=False)
         self._backup = FileLock(lock_file(config.data, "backup"), thread_local=False)
-        self._swept = self.worked = time.monotonic()
-        # a change loads models and leaves gaps in the heaps
-        self.has_memory = False
+        self._swept = time.monotonic()
+        # when a job last took memory: a change loads models and leaves gaps in the heaps
+        self.grew = inf
 
     def run(self, look_seconds: float = LOOK_SECONDS) -> None:
         """Run jobs. Return after the rounds in which `stopping` is set."""
@@ -113,7 +114,7 @@ class JobRunner:
                         self.stopping.wait(FULL_SECONDS)
             finally:
                 for name in {job.collection for job in claimed}:
-                    self._turns[name] = self.worked = time.monotonic()
+                    self._turns[name] = time.monotonic()
                     if self.is_evaluator:
                         # evaluations are rare, and their models are large
                         self._close_index(name)
@@ -197,7 +198,8 @@ class JobRunner:
                     watch.wait_for_lock(index)
                 try:
                     JobWork(self.state, index, watch, self._record(name), own, self.config.cache).run(jobs)
-                    self.has_memory |= self.is_evaluator or index.snapshot != before
+                    if self.is_evaluator or index.snapshot != before:
+                        self.grew = time.monotonic()
                     break
                 except IndexBusy:
                     # a command took the lock in between, or another writer the bucket

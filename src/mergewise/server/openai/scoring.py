@@ -16,7 +16,7 @@ import mergewise as mw
 from mergewise.errors import UsageError
 from mergewise.extend import EMBEDDER as SHIPPED
 from mergewise.extend import in_thread, load_embedder
-from mergewise.protocols import Embedder, FloatArray, Reranker
+from mergewise.protocols import Embedder, FloatArray
 from mergewise.server.admission import Slot
 from mergewise.server.models import ModelConfig
 from mergewise.server.openai.conversations import unknown_model
@@ -83,7 +83,7 @@ async def _in_turns(
     together = len(texts) if config.spec.partition(":")[0] in _ELSEWHERE else 32
 
     def embedded(some: Sequence[str]) -> FloatArray:
-        model = _embedder(config)
+        model: Embedder = _model(config, "embedder")
         if form.dimensions not in (None, model.dimension):
             raise refusal(f"invalid dimensions: {form.dimensions} ({form.model} has {model.dimension})", "dimensions")
         return model.embed_queries(some) if form.input_type == "query" else model.embed_documents(some)
@@ -101,7 +101,7 @@ async def rerank(form: RerankForm, request: Request, service: InService) -> Json
     texts = form.documents
     config = _model_named(form.model, service.config.rerankers)
     scores = await until_disconnect(
-        request, _admitted(service, config, lambda: _reranker(config).score(form.query, texts))
+        request, _admitted(service, config, lambda: _model(config, "reranker").score(form.query, texts))
     )
     ranked = sorted(range(len(texts)), key=lambda at: (-scores[at], at))[: form.top_n]
     results = [{"index": at, "relevance_score": float(scores[at])} for at in ranked]
@@ -124,21 +124,12 @@ async def _admitted(
 
 
 @cache
-def _embedder(config: ModelConfig) -> Embedder:
-    """Load an embedder once per process."""
-    embedder = config.embedder()
-    found = load_embedder(embedder) if isinstance(embedder, str) else embedder
+def _model(config: ModelConfig, kind: str) -> Any:
+    """Load an embedder or a reranker once per process."""
+    found = config.embedder() if kind == "embedder" else config.reranker()
+    found = load_embedder(found) if isinstance(found, str) else found
     if found is None:
-        raise UsageError(f"invalid embedder: {config.spec}", "name an embedder in the configuration")
-    return found
-
-
-@cache
-def _reranker(config: ModelConfig) -> Reranker:
-    """Load a reranker once per process."""
-    found = config.reranker()
-    if found is None:
-        raise UsageError(f"invalid reranker: {config.spec}", "name a reranker in the configuration")
+        raise UsageError(f"invalid {kind}: {config.spec}", "name another one in the configuration")
     return found
 
 
