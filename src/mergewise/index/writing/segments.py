@@ -26,7 +26,7 @@ class TextSegment(NamedTuple):
     sentences: tuple[Sentence, ...] = ()
 
 
-class _Tile(NamedTuple):
+class Tile(NamedTuple):
     """A sentence, or the headings before it, with the white space after it. Together the tiles cover the text."""
 
     start: int
@@ -39,9 +39,9 @@ class _Tile(NamedTuple):
 def segments_of(document: DocumentRows, size: int) -> list[TextSegment]:
     """Split a document into segments of at most `size` tokens. A longer sentence is a segment by itself."""
     segments: list[TextSegment] = []
-    tiles: list[_Tile] = []
+    tiles: list[Tile] = []
     tokens = 0
-    for tile in _tiles(document["leaf"]):
+    for tile in tiles_of(document["leaf"]):
         begins_new = tile.sentence is None and 2 * tokens >= size
         if tiles and (tokens + tile.tokens > size or begins_new):
             segments.append(_segment(len(segments), tiles, tokens))
@@ -53,20 +53,21 @@ def segments_of(document: DocumentRows, size: int) -> list[TextSegment]:
     return segments
 
 
-def _segment(number: int, tiles: Sequence[_Tile], tokens: int) -> TextSegment:
+def _segment(number: int, tiles: Sequence[Tile], tokens: int) -> TextSegment:
     headings = next((tile for tile in tiles if tile.sentence is not None), tiles[0]).headings
     sentences = tuple(tile.sentence for tile in tiles if tile.sentence is not None)
     return TextSegment(number, tiles[0].start, tiles[-1].end, tokens, headings, sentences)
 
 
-def _tiles(leaves: Sequence[Leaf]) -> Iterator[_Tile]:
+def tiles_of(leaves: Sequence[Leaf]) -> Iterator[Tile]:
+    """Yield the sentences of leaves and the headings before them, in order."""
     for leaf in leaves:
         starts = [sentence.start for sentence in leaf.sentences]
         headed = not starts or bool(leaf.text[: starts[0] - leaf.start].strip())
         bounds = [leaf.start, *(starts if headed else starts[1:]), leaf.end]
         if headed:
             rest = max(0, leaf.tokens - sum(sentence.tokens for sentence in leaf.sentences))
-            yield _Tile(bounds[0], bounds[1], rest, leaf.headings)
+            yield Tile(bounds[0], bounds[1], rest, leaf.headings)
             bounds = bounds[1:]
         for (start, end), sentence in zip(pairwise(bounds), leaf.sentences, strict=True):
-            yield _Tile(start, end, sentence.tokens, leaf.headings, sentence)
+            yield Tile(start, end, sentence.tokens, leaf.headings, sentence)

@@ -15,15 +15,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from math import fsum, log, sqrt
-from typing import NamedTuple
 
 from mergewise.designs.macrag.slices.records import SLICE_GAP, VECTORS, Chunk, Slice, SliceSettings
 from mergewise.designs.macrag.slices.summaries import estimate as estimate_of
 from mergewise.designs.macrag.slices.summaries import summaries
 from mergewise.index.views import estimate_texts, key_of, with_vectors
 from mergewise.index.windows import windows
+from mergewise.index.writing.segments import tiles_of
 from mergewise.models.record import Models
 from mergewise.protocols import TokenCounter
 from mergewise.store.views import Estimate, OnShare, ViewRows
@@ -64,41 +63,24 @@ def estimate(documents: Sequence[DocumentRows], settings: SliceSettings, models:
 # -- chunks (section 3.1.1)
 
 
-class _Unit(NamedTuple):
-    """A sentence or heading of a document, `start .. end` with the white space after it. Units tile the text."""
-
-    start: int
-    end: int
-    tokens: int
-    leaf: int
-    heading: bool = False
-
-
 def _chunks(document: DocumentRows, settings: SliceSettings) -> list[Chunk]:
     """Cut chunks of whole sentences and extract their summaries. The last chunk ends with the document."""
     leaves, text = document["leaf"], document.document.text
-    units: list[_Unit] = []
-    for number, leaf in enumerate(leaves):
-        starts = [sentence.start for sentence in leaf.sentences]
-        headed = not starts or bool(leaf.text[: starts[0] - leaf.start].strip())
-        bounds = [leaf.start, *(starts if headed else starts[1:]), leaf.end]
-        tokens = [sentence.tokens for sentence in leaf.sentences]
-        tokens = [max(0, leaf.tokens - sum(tokens)), *tokens] if headed else tokens
-        for i, ((start, end), count) in enumerate(zip(pairwise(bounds), tokens, strict=True)):
-            units.append(_Unit(start, end, count, number, heading=headed and i == 0))
-    sizes = [unit.tokens if settings.unit == "tokens" else unit.end - unit.start for unit in units]
+    tiles = [(tile, number) for number, leaf in enumerate(leaves) for tile in tiles_of([leaf])]
+    sizes = [tile.tokens if settings.unit == "tokens" else tile.end - tile.start for tile, _ in tiles]
     chunks = []
     for ordinal, (first, end) in enumerate(windows(sizes, settings.chunk, settings.overlap)):
-        inside = units[first:end]
-        # Sometimes an extractive summary of these units would save little.
+        inside, touching = zip(*tiles[first:end], strict=True)
+        headings = [tile.sentence is None for tile in inside]
+        # sometimes an extractive summary would save little
         whole = (
             settings.summary == "none"
             or sum(sizes[first:end]) <= settings.summary_share * settings.chunk
-            or sum(not unit.heading for unit in inside) <= FEW
+            or headings.count(False) <= FEW
         )
         share = 1.0 if whole else settings.summary_share
-        parts = extract(text, [strip_span(text, u.start, u.end) for u in inside], [u.heading for u in inside], share)
-        touched = leaves[inside[0].leaf : inside[-1].leaf + 1]
+        parts = extract(text, [strip_span(text, tile.start, tile.end) for tile in inside], headings, share)
+        touched = leaves[touching[0] : touching[-1] + 1]
         chunks.append(
             Chunk(
                 id=ordinal,
@@ -108,9 +90,9 @@ def _chunks(document: DocumentRows, settings: SliceSettings) -> list[Chunk]:
                 ordinal=ordinal,
                 start=inside[0].start,
                 end=inside[-1].end,
-                first_leaf=inside[0].leaf,
+                first_leaf=touching[0],
                 leaf_count=len(touched),
-                tokens=sum(unit.tokens for unit in inside),
+                tokens=sum(tile.tokens for tile in inside),
                 text=text[inside[0].start : inside[-1].end],
                 summary=SLICE_GAP.join(text[a:b] for a, b in parts),
                 parts=tuple(parts),
