@@ -122,12 +122,13 @@ def test_a_server_lives_and_ends(tmp_path: Path, notified: tuple[str, socket.soc
                 assert_each_done_once(state, jobs)
 
                 # the evaluator starts when a job waits for it, and a killed one is replaced
-                assert not (data / "evaluator.beat").exists()
+                beat = data / "evaluator.beat"
+                assert not beat.exists()
                 for _ in range(2):
                     check = state.jobs.enqueue("check", "a")
-                    assert until(lambda: (data / "evaluator.beat").exists())
-                    os.kill(int((data / "evaluator.beat").read_text()), signal.SIGKILL)
-                    (data / "evaluator.beat").unlink()
+                    assert until(lambda: beat.exists() and bool(beat.read_text()))
+                    os.kill(int(beat.read_text()), signal.SIGKILL)
+                    beat.unlink()
                     assert until(lambda: state.jobs.get(check.id).state == "done")  # type: ignore[union-attr]  # noqa: B023
                     assert state.jobs.get(check.id).report == {"problems": []}  # type: ignore[union-attr]
             assert len(set(chat.asked)) == 16 and not any(chat.paid_twice)

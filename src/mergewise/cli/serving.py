@@ -17,7 +17,7 @@ from mergewise import defaults
 from mergewise.cli import options
 from mergewise.cli.asking import IndexModelOptions
 from mergewise.cli.configuration import permitted_embedder
-from mergewise.cli.output import PrintableFormatter, say, say_aside, say_json, say_warning
+from mergewise.cli.output import say, say_aside, say_json, say_warning
 from mergewise.errors import MissingExtra, UsageError
 
 if TYPE_CHECKING:
@@ -139,9 +139,7 @@ def mcp(
     from mergewise.server.mcp.library import LocalCallers, serve_index
 
     # the MCP SDK logs to standard error, next to our own log
-    log = logging.StreamHandler()
-    log.setFormatter(PrintableFormatter())
-    logging.getLogger("mcp").addHandler(log)
+    logging.getLogger("mcp").handlers = logging.getLogger("mergewise").handlers
     if sys.stdin.isatty():
         say_aside("waiting for an MCP client on standard input, which should start this command: see --help")
     callers = LocalCallers(common.open_index, common.index_dir, strategy)

@@ -43,7 +43,7 @@ class Control:
         """
         # check the size here
         place_of(self._index, None, *cache)
-        mode = self._ray.get(self._ray.remote(num_cpus=0)(_token_mode).remote())
+        mode = self._ray.get(self._ray.remote(num_cpus=0)(os.getenv).remote("RAY_AUTH_MODE", ""))
         if needs_token and mode != "token":
             raise UsageError(
                 "this Ray cluster needs no token: whoever reaches its ports can run programs on it",
@@ -88,7 +88,3 @@ class Control:
             raise UsageError("no coordinator of this index on this cluster", "run `mergewise cluster start`") from None
         except self._ray.exceptions.RayTaskError as error:
             raise error.cause from None
-
-
-def _token_mode() -> str:
-    return os.environ.get("RAY_AUTH_MODE", "")

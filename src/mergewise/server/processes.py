@@ -136,7 +136,9 @@ class Supervisor:
         allow_descriptors()
         data = self.config.data
         refusal = f"another server is running on {data}", "stop it first, or serve other data"
-        with waiting_lock(lock_file(data, "supervisor"), 0, refusal), self._signals():
+        with waiting_lock(lock_file(data, "supervisor"), 0, refusal):
+            for end in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(end, self._stop)
             with State.of(self.config) as state:
                 self._secret = prepare(self.config, state)
                 for name, collection in self.config.collections.items() if self.config.role != "web" else ():
@@ -152,14 +154,13 @@ class Supervisor:
                 spawn = multiprocessing.get_context("spawn")
 
                 def start(main: Callable[..., None], more: Sequence[object], messages: Connection) -> Any:
-                    values = (main, os.getpid(), self.config, messages, *more)
-                    process = spawn.Process(target=_run_process, args=values)
+                    process = spawn.Process(target=_run_process, args=(main, os.getpid(), self.config, messages, *more))
                     process.start()
                     return process
 
                 port, workers = (0, 0) if listener is None else (listener.getsockname()[1], self.config.workers)
-                names = () if self.config.role == "web" else NICE
-                self.children = [Child(name, partial(start, _jobs_process, [name])) for name in names]
+                for name in NICE if self.config.role != "web" else ():
+                    self.children.append(Child(name, partial(start, _jobs_process, [name])))
                 counts = spawn.RawArray("i", [ABSENT] * workers)
                 for number in range(workers):
                     own = ConnectionCounts(counts, number)
@@ -181,9 +182,10 @@ class Supervisor:
                 raise StoreError(f"{child.name} died {QUICK_DEATHS} times in a row: {child.reason}", "see the log")
             if child.process is None and now >= child.not_before and (self._is_awake or child.name != "evaluator"):
                 child.begin()
-            if child.process is not None:
-                self._is_awake |= child.read_messages()
-            if not child.is_ready and child.process is not None and now - child.began > _START_SECONDS:
+            if child.process is None:
+                continue
+            self._is_awake |= child.read_messages()
+            if not child.is_ready and now - child.began > _START_SECONDS:
                 child.reason = f"not ready after {_START_SECONDS:.0f} s"
                 child.process.kill()
         if not self._is_ready and all(child.is_ready or child.name == "evaluator" for child in self.children):
@@ -206,17 +208,8 @@ class Supervisor:
                 process.kill()
                 process.join()
 
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        def end(number: int, frame: FrameType | None) -> None:
-            self._ending = True
-
-        before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        self._ending = True
 
 
 # -- before the first process
