@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from time import perf_counter
 
 from mergewise.async_api import AnswerStream, AsyncAnswerStream, as_async, as_stream
@@ -24,7 +24,7 @@ from mergewise.retrieve.hybrid import HybridReader, ReaderArguments, SearchSetti
 from mergewise.store.filters import condition_text
 from mergewise.text.languages import ENGLISH, UNKNOWN, likely_language, neutral_lengths
 from mergewise.tracing import span, traced_texts
-from mergewise.types import Answer, Cause, Context, Location, ReplyOptions, Span, Step, Usage, Where
+from mergewise.types import Answer, Cause, Context, Location, ReplyOptions, Span, Step, Usage, Where, frozen
 
 # A token counter that does not know a script counts its bytes. The budget grows at most by this factor.
 _MAX_BUDGET_FACTOR = 6
@@ -33,7 +33,7 @@ _MAX_BUDGET_FACTOR = 6
 _BATCH_SIZE = 16
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexState:
     """Everything that a question needs: one state of an index, the settings of its search, and the models."""
 
@@ -56,7 +56,7 @@ class IndexState:
         return self.store, self.models.embedder, VIEWS, condition, self.settings, self.models.reranker, counts
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PreparedAnswer:
     """A question with its context, ready to be answered. Made by `Index.prepare`.
 

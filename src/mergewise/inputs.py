@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fnmatch import fnmatchcase
 from hashlib import blake2b
 from pathlib import Path
@@ -24,7 +24,7 @@ from mergewise.files import Roots, is_address, source_name
 from mergewise.ranges import short_repr, text_or_none
 from mergewise.readers import UNTRIED, FileReader, FolderSearch, ReadFile, digest_of, file_bytes, find_files, read_file
 from mergewise.readers.builder import whole_number
-from mergewise.types import AnyPath, Document, DocumentUnit, File, FileMetadata, Kind, Metadata, Origin
+from mergewise.types import AnyPath, Document, DocumentUnit, File, FileMetadata, Kind, Metadata, Origin, frozen
 
 Source: TypeAlias = AnyPath | Document | File
 
@@ -36,7 +36,7 @@ _FOREIGN_FIELDS = (("page_content", "metadata", "id"), ("content", "meta", "id")
 _FILE_FIELDS = ("source", "file_path", "file_name")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Input:
     """A file by its path, a file under another name, or a document of the caller.
 

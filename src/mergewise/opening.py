@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +36,7 @@ from mergewise.store.places import is_url, place_of, root_of
 from mergewise.store.places.place import Place
 from mergewise.store.shards.store import ShardedStore
 from mergewise.store.views import Estimate, Progress, views_of
-from mergewise.types import SHIPPED, AnyPath, Document, Prompts
+from mergewise.types import SHIPPED, AnyPath, Document, Prompts, frozen
 
 if TYPE_CHECKING:
     from mergewise.inputs import Source
@@ -274,7 +273,7 @@ def _wanted_views(names: Sequence[str], settings: Mapping[str, Any]) -> dict[str
     return stored
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexSource:
     """A `SecondSource` that searches the passages of an index."""
 

@@ -12,13 +12,14 @@ import math
 import numbers
 import operator
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache, partial
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from mergewise.errors import UsageError, one_of
+from mergewise.types import frozen
 
 SWITCHES = {"true": True, "on": True, "yes": True, "1": True, "false": False, "off": False, "no": False, "0": False}
 # Maximum characters of an invalid value in a message, and of a number
@@ -26,7 +27,7 @@ _LONGEST_SHOWN = 80
 _LONGEST_NUMBER = 400
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Range:
     """A range from `low` to `high`, both included. With `above`, `low` is excluded."""
 
@@ -60,7 +61,7 @@ TOKENS = Range(1, 1_000_000_000)
 PRICE = Range(0, 1_000_000)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ceilings:
     """Maximum values of strategy parameters, for questions from strangers. Larger values raise UsageError.
 

@@ -10,7 +10,6 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 from unicodedata import normalize
@@ -19,7 +18,7 @@ from mergewise.agents.memory import Memory
 from mergewise.errors import UsageError, did_you_mean
 from mergewise.extend import SURROGATE, code_for, heading_path, line_at, line_starts, markdown_headings, on_one_line
 from mergewise.protocols import TokenCounter
-from mergewise.types import GAP, Document, DocumentInfo, Heading, Json, Part, Span
+from mergewise.types import GAP, Document, DocumentInfo, Heading, Json, Part, Span, frozen
 
 Made = TypeVar("Made")
 
@@ -33,7 +32,7 @@ _LONGEST_LINE = 200
 _LONGEST_PATH = 120
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Room:
     """The tokens that a whole result may have."""
 

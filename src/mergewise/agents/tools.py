@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from time import monotonic
 from typing import Protocol
@@ -26,7 +26,7 @@ from mergewise.agents.results import (
 )
 from mergewise.extend import STRATEGY, context_json, in_thread
 from mergewise.protocols import TokenCounter
-from mergewise.types import Document, DocumentInfo, Json
+from mergewise.types import Document, DocumentInfo, Json, frozen
 
 _SECTIONS = 12
 _AT_ONCE = 100
@@ -49,7 +49,7 @@ class Library(Protocol):
         """Return the best passages one by one, best first."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexDocuments:
     """The documents of an index as a `Library`. Raises the errors of `Index.context`."""
 
@@ -85,7 +85,7 @@ LARGE = 32_768
 """A budget so large that no passage of a search is cut."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tools:
     """The tools. `where` is a condition, or a part of the documents' names. Errors are UsageErrors, and those of the library.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from operator import is_
 from typing import Annotated, Literal, Self, TypeAlias, TypeVar
@@ -12,7 +12,7 @@ from mergewise.text.blocks import shown_levels
 from mergewise.text.markup import readable, says_something
 from mergewise.text.sections import shared_path
 from mergewise.text.sentences import split_sentences
-from mergewise.types import GAP, Leaf, Passage, Span, Step
+from mergewise.types import GAP, Leaf, Passage, Span, Step, frozen
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ Passages of one place, such as a document, follow each other in the context. So 
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fragment:
     """A part of a document, `document.text[start:end]`.
 
@@ -77,7 +77,7 @@ class Fragment:
                 yield self.cut(self.start, first + end)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Candidate:
     """A unit that is selected or skipped as a whole, such as a leaf, a merged parent or a cluster.
 

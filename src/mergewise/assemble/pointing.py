@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from mergewise.assemble.fragments import Fragment
@@ -17,7 +16,7 @@ from mergewise.prompting.replies import json_in, without_fences
 from mergewise.protocols import ChatModel
 from mergewise.text.sections import heading_path
 from mergewise.text.spans import one_line
-from mergewise.types import Message, Usage
+from mergewise.types import Message, Usage, frozen
 
 Read = TypeVar("Read")
 
@@ -34,7 +33,7 @@ class Unusable(ModelError):
         self.unsupported = unsupported
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReplyForm(Generic[Read]):
     """The expected form of an answer.
 

@@ -15,13 +15,13 @@ from mergewise.cli.output import citation_lines, is_plain, say, say_aside, say_p
 from mergewise.cli.places import DocumentNames, locations_in
 from mergewise.cli.trace import say_streams, say_trace
 from mergewise.extend import answer_json
-from mergewise.types import Answer, Context, JsonDict, Turn, Where
+from mergewise.types import Answer, Context, JsonDict, Turn, Where, frozen
 
 if TYPE_CHECKING:
     from mergewise import Index
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AnswerOptions(AskingOptions):
     """Options of every command that answers."""
 

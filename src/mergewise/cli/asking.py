@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mergewise import defaults
@@ -11,13 +10,13 @@ from mergewise.cli import options, settings
 from mergewise.cli.configuration import permitted_embedder
 from mergewise.cli.output import INEXACT, say_aside, say_waiting, write_text
 from mergewise.cli.places import file_links
-from mergewise.types import Answer, Context
+from mergewise.types import Answer, Context, frozen
 
 if TYPE_CHECKING:
     from mergewise import Index
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexModelOptions(settings.Patience):
     """Options of the index, and of the models that search and answer."""
 
@@ -71,7 +70,7 @@ class IndexModelOptions(settings.Patience):
         return index
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AskingOptions(IndexModelOptions):
     """Options of models and output of every command that asks a question. The question's own options are a `Query`."""
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import BinaryIO
 
 from mergewise.cli.output import say_error, say_json
 from mergewise.errors import MergewiseError, UsageError
-from mergewise.types import JsonDict
+from mergewise.types import JsonDict, frozen
 
 STANDARD_INPUT = "-"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QuestionLine:
     """A question with its line number. `id` and `where` come from a JSON object. An invalid line has an error."""
 

@@ -6,7 +6,6 @@ results of one or more runs as a page, Markdown, CSV and SVG.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +16,7 @@ from mergewise.cli import options, settings
 from mergewise.cli.settings import Setting
 from mergewise.errors import UsageError
 from mergewise.extend import OUTPUT, Range
+from mergewise.types import frozen
 
 BUDGETS = "128,384,640"
 METHOD_BUDGET = "4096"
@@ -26,7 +26,7 @@ MetricOption = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EvaluationOptions(settings.Patience):
     """Methods, questions, models and files of an evaluation."""
 

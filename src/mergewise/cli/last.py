@@ -9,20 +9,19 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from zlib import crc32
 
 from mergewise.extend import regular_bytes, state_directory, write_whole
-from mergewise.types import Answer, Context, Span
+from mergewise.types import Answer, Context, Span, frozen
 
 _MAX_BYTES = 10_000_000
 
 Numbers = Mapping[int, Sequence[tuple[Span, int | None]]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Last:
     """A question and the spans behind its citation numbers, each with the checksum of its text or None."""
 

@@ -12,7 +12,6 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 from mergewise.cli.places import DocumentNames, joined_places
 from mergewise.errors import UsageError
 from mergewise.extend import escaped_json, heading_path, masked, on_one_line, printable
-from mergewise.types import Answer, Citation, Usage
+from mergewise.types import Answer, Citation, Usage, frozen
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -74,7 +73,7 @@ def say_drawn(drawn: RenderableType) -> None:
     console().print(_Printable(drawn))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Printable:
     """A rich object whose texts are made printable."""
 

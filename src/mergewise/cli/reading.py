@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +15,7 @@ from mergewise.cli.output import say, say_json
 from mergewise.cli.settings import TokenizerSetting
 from mergewise.cli.show import document_at
 from mergewise.extend import run, token_counter
+from mergewise.types import frozen
 
 if TYPE_CHECKING:
     from mergewise import Index
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 BudgetOption = Annotated[int, typer.Option("--budget", "-b", min=LEAST, help="Maximum tokens of the output.")]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReadingOptions:
     """Options of every command that reads documents."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, groupby
 from pathlib import Path
 from textwrap import wrap
@@ -29,7 +29,7 @@ from mergewise.evaluate.report_records import (
 from mergewise.evaluate.runs.run_folder import open_run
 from mergewise.evaluate.runs.run_row import RunRow
 from mergewise.extend import CachedChat, load_chat, release, shorten
-from mergewise.types import Json
+from mergewise.types import Json, frozen
 
 WIDTH, WIDEST = 80, 120
 MISSED = 20
@@ -232,7 +232,7 @@ def _say_wrapped(text: str, style: str | None = None) -> None:
 # -- files
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EvaluationFiles:
     """Output files of an evaluation, by their suffix mean scores or a report."""
 

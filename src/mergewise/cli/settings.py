@@ -7,15 +7,14 @@ A command declares them as fields of a dataclass, `Annotated[type, Setting("what
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 from mergewise.extend import GPUS, PRICE, RETRYING, SECONDS, TOKENS, Range, value_of
-from mergewise.types import Json
+from mergewise.types import Json, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Setting:
     """The help of a setting, and the range of a number."""
 
@@ -46,7 +45,7 @@ StreamSetting = Annotated[bool | None, Setting("Stream the answer of a chat mode
 WeightsSetting = Annotated[Path | None, Setting("File of weave's weights from `mergewise tune --fit`")]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Patience:
     """Settings of all endpoints."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +16,7 @@ from mergewise.cli.output import CLOSES, OPENS, is_plain, say, say_json, say_sty
 from mergewise.cli.places import DocumentNames, Locations, locations_in, one_line, place
 from mergewise.errors import UsageError
 from mergewise.extend import citation_json, heading_path, line_at, line_starts
-from mergewise.types import Citation, Document, JsonDict, Span
+from mergewise.types import Citation, Document, JsonDict, Span, frozen
 
 if TYPE_CHECKING:
     from mergewise import Index
@@ -26,7 +25,7 @@ AROUND = 3
 _LONGEST_NUMBER = 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Excerpt:
     """Lines `first` to `last` of a document, counted from 1, with the spans to mark, if any."""
 

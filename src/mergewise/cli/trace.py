@@ -5,11 +5,10 @@ weights of an answer's streams.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from mergewise.cli.output import is_plain, say, say_styled
 from mergewise.cli.places import Locations, place
-from mergewise.types import Answer, Cause, Quoter, Span, Step
+from mergewise.types import Answer, Cause, Quoter, Span, Step, frozen
 
 LEFT_OUT = {Cause.LEFT: 5, Cause.SKIP: 3, Cause.DROP: 3}
 """Causes of steps that selected nothing, each with the number of its best steps to show."""
@@ -57,7 +56,7 @@ def _say_step(step: Step, quotes: Quotes) -> None:
         say(line, style="dim")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Quotes(Quoter):
     """Quoter that names spans by their places in files."""
 

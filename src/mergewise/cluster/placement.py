@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from hashlib import blake2b
 
 from mergewise.errors import UsageError
 from mergewise.extend import CACHE_SIZE, Manifest, ManifestState, Place, ShardedManifest, place_of, snapshot_of
+from mergewise.types import frozen
 
 COORDINATOR = "coordinator"
 # the thread pool of a searcher that stays free of questions
@@ -23,7 +23,7 @@ NodeCache = tuple[str | None, str]
 CACHE: NodeCache = (None, CACHE_SIZE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Placement:
     """The searchers that hold each shard of one snapshot, ready for questions.
 

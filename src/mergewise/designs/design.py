@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mergewise.lazy import Later as Later
 from mergewise.lazy import Lazy as Lazy
+from mergewise.types import frozen
 
 if TYPE_CHECKING:
     from mergewise.generate.mode import Mode, Need
@@ -23,7 +24,7 @@ def later(module: str, attribute: str, *names: str) -> Lazy[Any]:
     return Lazy(partial(dict.fromkeys, names, Later(module, attribute)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Strategy:
     """A way from a question to a context.
 
@@ -49,7 +50,7 @@ class Strategy:
     needs: Need[Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Design:
     """The views, strategies, modes and prompts of a design, each by its name.
 

@@ -29,17 +29,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from mergewise.evaluate.words import normalise_answer
 from mergewise.extend import without_unknown
-from mergewise.types import Answer
+from mergewise.types import Answer, frozen
 
 _ROUGE_WORD = re.compile(r"[a-z0-9]+")
 _VERDICTS = {"yes", "no", "noanswer"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AnswerScore:
     """The scores of an answer, each in [0, 1]. `em`, `relaxed_em`, `contains_words` and `accuracy` are 0 or 1."""
 

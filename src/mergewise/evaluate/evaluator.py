@@ -46,10 +46,10 @@ from mergewise.extend import (
     search_settings,
 )
 from mergewise.protocols import ChatModel, Reranker
-from mergewise.types import Answer, Context, Json
+from mergewise.types import Answer, Context, Json, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asking:
     """Options of answering. A `temperature` of None keeps the model's default."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, lru_cache
 from typing import Any, TypeAlias
@@ -17,7 +16,7 @@ from mergewise.evaluate.ranking import RANKING_SCORES, ranked_documents, ranking
 from mergewise.evaluate.words import normalise
 from mergewise.extend import DocumentLookup, IndexState, Locator, shorten
 from mergewise.protocols import FloatArray
-from mergewise.types import Cause, Context, Span
+from mergewise.types import Cause, Context, Span, frozen
 
 PASSAGES = 3
 """Maximum of found passages in a row."""
@@ -52,7 +51,7 @@ _STAGES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FoundText:
     """The place and the first words of a passage. `line` and `page` are None if the document has none."""
 
@@ -69,7 +68,7 @@ class FoundText:
         return self.doc if self.line is None else f"{self.doc}:{self.line}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LostText:
     """A gold text that a context lacks, and the stage at which it was lost."""
 
@@ -77,7 +76,7 @@ class LostText:
     stage: LostStage
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JudgedContext:
     """The scores of a context, the gold texts that it lacks, and the passages that it holds instead.
 

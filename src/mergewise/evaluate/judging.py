@@ -11,7 +11,6 @@ agreement by chance. Answers that found nothing are left out. Replies are cached
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from mergewise import Progress, concurrency, count_tokens
@@ -20,7 +19,7 @@ from mergewise.evaluate.runs.run_folder import Run
 from mergewise.evaluate.runs.run_row import RunRow
 from mergewise.extend import CachedChat, code_for, json_in, object_schema, quotation, turn, warning
 from mergewise.protocols import ChatModel
-from mergewise.types import JsonDict, Message, Usage
+from mergewise.types import JsonDict, Message, Usage, frozen
 
 FOLDER = "judge"
 """Folder of the cached replies, in the run folder."""
@@ -52,7 +51,7 @@ class JudgeRequest(NamedTuple):
     messages: Sequence[Message]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JudgedMethod:
     """The verdicts on the answers of a method. Scores are None if no answer was judged by them.
 

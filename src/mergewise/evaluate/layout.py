@@ -7,7 +7,7 @@ column, 0.05). The next best is underlined. Published numbers appear next to mea
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 
 from mergewise.evaluate.columns import COSTS, column_of, main_metric
@@ -16,6 +16,7 @@ from mergewise.evaluate.pairs import ScoreVector, mean_of, over_sets
 from mergewise.evaluate.presets import Preset, PresetColumn, PresetGroup, PresetRow
 from mergewise.evaluate.report_records import ReportCell, ReportColumn, ReportRow, ReportTable
 from mergewise.extend import Curve, CurveFigure, CurvePoint
+from mergewise.types import frozen
 
 OVER_SETS = "sets"
 """Key of the table over all sets."""
@@ -24,7 +25,7 @@ OVER_SETS = "sets"
 # -- cells
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _CellData:
     """The content of a cell: scores, the deviation of their mean between repeats, and whether to show their median."""
 

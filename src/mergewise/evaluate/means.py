@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from mergewise.evaluate.answers import ANSWER_SCORES, REFUSALS, WITHHELD
 from mergewise.evaluate.citing import CITATION_SCORES
@@ -14,14 +14,14 @@ from mergewise.evaluate.ranking import RANKING_SCORES, is_measure
 from mergewise.evaluate.runs.run_folder import Run
 from mergewise.evaluate.runs.run_row import RunRow
 from mergewise.evaluate.statistics import Interval
-from mergewise.types import JsonDict
+from mergewise.types import JsonDict, frozen
 
 ANSWER_FIGURES = (*ANSWER_SCORES, *CITATION_SCORES, *REFUSALS, WITHHELD)
 WITH_INTERVAL = (*CONTEXT_SCORES, "tokens", *RANKING_SCORES, *ANSWER_FIGURES)
 ANSWER_COSTS = ("input_tokens", "output_tokens", "seconds", "answer_seconds")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MethodMeans:
     """Mean scores of one method at one budget over the questions of a set. `query_ms` is a median.
 

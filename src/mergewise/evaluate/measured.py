@@ -32,6 +32,7 @@ from mergewise.evaluate.runs.run_row import RunRow
 from mergewise.evaluate.runs.run_schema import scores_of
 from mergewise.extend import split_spec
 from mergewise.protocols import BoolArray, DoubleArray
+from mergewise.types import frozen
 
 ColumnKey: TypeAlias = tuple[str | None, str, int, str]
 """A set, or None for all sets, a method, a budget and a metric."""
@@ -46,7 +47,7 @@ class CellKey(NamedTuple):
     budget: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MeasuredMethod:
     """A method with its displayed name, which is unique. `method` is its name in run number `run`, `judge` its judge's spec."""
 
@@ -57,14 +58,14 @@ class MeasuredMethod:
     judge: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MeasuredSet:
     name: str
     questions: tuple[Question, ...]
     clusters: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MeasuredRun:
     """The origin of rows: a label, facts to show, and the models by role and view settings that presets are matched with."""
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,7 +38,7 @@ from mergewise.extend import (
 )
 from mergewise.extend import CHAT as NO_CHAT
 from mergewise.protocols import Reranker
-from mergewise.types import JsonDict
+from mergewise.types import JsonDict, frozen
 
 Judge = Literal["given", "none", "reranker", "utility"]
 """The reranker of a method: the index's own if it has one ("given"), none, a required reranker, or a required predictor."""
@@ -69,7 +69,7 @@ OF_SEARCH = "search."
 """Prefix of a search setting among the parameters of a strategy."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Method:
     """A method: a strategy spec, a mode, a judge and settings of views.
 

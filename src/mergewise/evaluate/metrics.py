@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.words import normalise
 from mergewise.protocols import TokenCounter
+from mergewise.types import frozen
 
 CONTEXT_SCORES = ("answer", "evidence", "all", "density")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Score:
     """Scores of one context: `answer` and `all` are 0 or 1, `evidence` and `density` are shares.
 

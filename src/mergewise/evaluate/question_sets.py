@@ -6,16 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
-from mergewise.types import Document, Json, Span
+from mergewise.types import Document, Json, Span, frozen
 
 Evidence: TypeAlias = tuple[tuple[Span, str], ...]
 """Gold spans with their texts."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Question:
     """A question with its gold. A question without answers, evidence and gold documents is unanswerable.
 
@@ -67,7 +66,7 @@ class Question:
         return {"type": "in", "key": "id", "value": list(self.scope)} if self.scope else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SkippedRow:
     """A row of a file that was left out: its `place`, such as "line 3", and the reason."""
 
@@ -79,7 +78,7 @@ class SkippedRow:
         return f"{self.file}, {self.place}: {self.reason}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QuestionSet:
     """A question set. A set without `documents` needs an existing index. `skipped` lists the rows that were left out."""
 

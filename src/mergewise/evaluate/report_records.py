@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from mergewise.extend import CurveFigure
+from mergewise.types import frozen
 
 PAIRS = 24
 """Largest number of methods in a table of pairs."""
@@ -17,7 +17,7 @@ Facts: TypeAlias = tuple[tuple[str, str], ...]
 """Texts with their names."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReportColumn:
     """A column of a table. With `percent`, shares are shown as percentages. `group` is a heading above adjacent columns."""
 
@@ -43,7 +43,7 @@ class ReportColumn:
         return f"{low:,.{places}f} to {high:,.{places}f}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReportCell:
     """A value with its interval. `mark` is "best", "second" or empty. `spread` is the standard deviation between repeats.
 
@@ -58,7 +58,7 @@ class ReportCell:
     published_spread: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReportRow:
     """A row of a table. `note` tells how its values were made, or why it has none. Rows of a `section` are grouped."""
 
@@ -74,7 +74,7 @@ class ReportRow:
         return any(cell.value is not None for cell in self.cells)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReportTable:
     """A table. `key` is its name in links and files. With `is_explained`, descriptions of the columns appear below the table."""
 
@@ -92,7 +92,7 @@ class ReportTable:
         return any(row.has_figures for row in self.rows)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReportPair:
     """The difference of two methods with its 95 % interval, and its p value, corrected for all pairs of the table.
 
@@ -110,7 +110,7 @@ class ReportPair:
         return self.probability < LEVEL
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReportPairs:
     """All pairs of methods: each cell is the difference of row minus column."""
 
@@ -119,7 +119,7 @@ class ReportPairs:
     cells: tuple[tuple[ReportPair | None, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReportPart:
     """A section of the page with a heading, tables and figures."""
 
@@ -130,7 +130,7 @@ class ReportPart:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EvaluationReport:
     """The content of the page. `about` explains the values, `methods` describes each method, `warning` is the page's watermark.
 

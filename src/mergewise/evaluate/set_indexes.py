@@ -15,10 +15,10 @@ from mergewise.evaluate.methods import Method, MethodCells, stored_settings
 from mergewise.evaluate.question_sets import QuestionSet
 from mergewise.extend import NAME, causal_of, load_causal, load_chat, load_reranker, load_scorer, place_of, release
 from mergewise.protocols import Reranker
-from mergewise.types import Json
+from mergewise.types import Json, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelSpecs:
     """The models of an experiment as specs, and what they need. Without an `embedder`, indexes keep their own."""
 
@@ -63,7 +63,7 @@ class ModelSpecs:
                 release(model)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SetIndexes:
     """A set, its indexes with their methods, and what each method needs and lacks."""
 

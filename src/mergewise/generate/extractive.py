@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from math import exp, log
 from typing import NamedTuple
@@ -27,7 +27,7 @@ from mergewise.text.sections import heading_path
 from mergewise.text.sentences import split_sentences
 from mergewise.text.support.premises import contradicted_state, contradicts
 from mergewise.text.terms import content_terms
-from mergewise.types import Answer, Citation, Context, Evidence, Span
+from mergewise.types import Answer, Citation, Context, Evidence, Span, frozen
 
 SENTENCES = 3
 COVERED = 6.0
@@ -71,7 +71,7 @@ class Quote(NamedTuple):
     probability: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Quotation:
     """A sentence quoted with its surroundings: one citation for each span."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from mergewise.defaults import MAX_TOKENS
@@ -12,7 +12,7 @@ from mergewise.models.decoding import Decoded
 from mergewise.models.record import Models
 from mergewise.protocols import CausalModel, ChatModel, Embedder, Reranker
 from mergewise.text.question import AskedName
-from mergewise.types import Answer, Context, ReplyOptions
+from mergewise.types import Answer, Context, ReplyOptions, frozen
 
 Show: TypeAlias = Callable[[str], None]
 """Called with each piece of an answer as it arrives, from the thread of the event loop."""
@@ -20,7 +20,7 @@ Show: TypeAlias = Callable[[str], None]
 Needed = TypeVar("Needed")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Request:
     """The input of a mode that answers `context.question`.
 
@@ -45,7 +45,7 @@ class Request:
     reply: ReplyOptions = field(default_factory=ReplyOptions)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Need(Generic[Needed]):
     """A kind of model that a mode or a strategy needs.
 
@@ -79,7 +79,7 @@ CAUSAL: Need[CausalModel] = Need(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mode(Generic[Needed]):
     """A way to answer.
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 from typing import NamedTuple
 
 from mergewise.text.sections import heading_path
 from mergewise.text.sentences import split_sentences, strip_span
 from mergewise.text.spans import union
-from mergewise.types import GAP, Context, Document, Span
+from mergewise.types import GAP, Context, Document, Span, frozen
 
 DocumentLookup = Callable[[str], Document | None]
 
@@ -23,7 +23,7 @@ DocumentLookup = Callable[[str], Document | None]
 _REACH = 8
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Source:
     """A numbered text for a model. Citations lead to its `parts`, the pieces of documents that it consists of or is based on."""
 

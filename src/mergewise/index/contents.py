@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 
 from mergewise.store.places.place import PlaceSize
-from mergewise.types import DocumentInfo, Duplicate
+from mergewise.types import DocumentInfo, Duplicate, frozen
 
 NO_SUFFIX = "without a suffix"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexContents:
     """The statistics of an index. Dates are in UTC, as ISO 8601, or None without files or for an invalid date.
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from math import inf
@@ -40,7 +40,7 @@ from mergewise.store.damage import after_change
 from mergewise.store.views import OnShare, Progress, Registry, View, ViewRows, views_of
 from mergewise.text.languages.detection import document_language
 from mergewise.tracing import span
-from mergewise.types import AddReport, Document, DocumentRows, Failure, Json, TextlessPages
+from mergewise.types import AddReport, Document, DocumentRows, Failure, Json, TextlessPages, frozen
 
 BATCH_CHARACTERS = 1_000_000
 BATCH_DOCUMENTS = 512
@@ -55,7 +55,7 @@ SENT_CHARACTERS, SENT_DOCUMENTS = 200_000, 64
 """Maximum size of one request to a worker: about a second of work, so that workers end at about the same time."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _ViewBuilder:
     """The views to build with their settings and models, for use here or in a worker."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, TypeVar
@@ -16,7 +16,7 @@ from mergewise.protocols import StoreReader
 from mergewise.readers import FolderSearch
 from mergewise.readers.patterns import ALL_FILES
 from mergewise.store.documents import storable_metadata
-from mergewise.types import AddReport, DocumentChange, Failure, Known, Metadata
+from mergewise.types import AddReport, DocumentChange, Failure, Known, Metadata, frozen
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ class Move(NamedTuple):
     was: Known
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexingPlan:
     """The changes that bring an index up to date.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from mergewise.protocols import Embedder, RowReader
 from mergewise.store.tables import SerializedColumn, Table
 from mergewise.store.views import Estimate, OnShare, ViewRows
 from mergewise.text.sections import search_key, short_name
-from mergewise.types import DocumentRows, Prompts
+from mergewise.types import DocumentRows, Prompts, frozen
 
 Record = TypeVar("Record")
 
@@ -86,7 +86,7 @@ def estimate_texts(
     return sum((estimate(texts, models).of_documents(1) for texts in groups), Estimate())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DocumentWriter(Generic[Item]):
     """The writer of a view's rows by a chat model, for views whose setting `made` is "model"."""
 

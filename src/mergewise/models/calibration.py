@@ -18,7 +18,6 @@ Evidence is clipped to `LEAST` and `MOST`, because no reranker is more certain t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import isfinite
 
 import numpy as np
@@ -26,6 +25,7 @@ import numpy as np
 from mergewise.errors import UsageError
 from mergewise.models.scores import RememberingReranker, logistic, logit, logits_of
 from mergewise.protocols import BoolArray, CountsCut, DoubleArray, FloatArray, Reranker
+from mergewise.types import frozen
 
 # Separations with their prior odds; shares of false alarms; the exponent from a share of false alarms to a share of misses; and
 # the slope of a false alarm's log-odds by the prior log-odds.
@@ -43,7 +43,7 @@ _SHARE = 1e-4
 _RIDGE = 1e-3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Calibration:
     """A calibration of a reranker's logits: `slope * logit + bias` are log-odds. Raises UsageError for a negative slope."""
 
@@ -59,7 +59,7 @@ class Calibration:
         return np.asarray(np.clip(self.slope * logits + self.bias, LEAST, MOST), np.float32)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScoredTexts:
     """The texts of one question that a reranker scored. All arrays have the shape (texts,).
 

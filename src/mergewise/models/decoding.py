@@ -21,7 +21,7 @@ import numpy as np
 from mergewise.concurrency import CancellableWork, check_time
 from mergewise.errors import UsageError
 from mergewise.protocols import Blend, CausalModel
-from mergewise.types import Message
+from mergewise.types import Message, frozen
 
 # maximum of rows in a batch
 ROWS = 48
@@ -32,7 +32,7 @@ ShowPiece: TypeAlias = Callable[[int, str], None]
 """A callback for the number of a question and the next piece of its text."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StreamPrompts:
     """The prompts of a question's streams, in tokens, and the weights of the streams, which add up to 1."""
 

@@ -20,7 +20,7 @@ import os
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -35,7 +35,7 @@ from mergewise.models.tokens import encode, load_tokenizer
 from mergewise.models.unigram import Tokens, vocabulary
 from mergewise.protocols import IntArray
 from mergewise.ranges import CheckedFields, Range
-from mergewise.types import JsonDict, Part
+from mergewise.types import JsonDict, Part, frozen
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession, NodeArg
@@ -55,7 +55,7 @@ SLAB = 2048
 """Number of texts that are tokenised at a time. Three slabs are in memory."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Settings(CheckedFields):
     """How a folder's model is used: the fields of its `embedder.json`.
 

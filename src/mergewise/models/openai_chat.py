@@ -12,7 +12,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Literal, TypeAlias
@@ -25,7 +25,7 @@ from mergewise.models.tokens import count_tokens
 from mergewise.ranges import AT_ONCE, Range, number, whole
 from mergewise.redaction import MaskedPieces
 from mergewise.tracing import Attributes, span, traced_texts
-from mergewise.types import JsonDict, Message, Reply, Usage
+from mergewise.types import JsonDict, Message, Reply, Usage, frozen
 
 Schema: TypeAlias = Mapping[str, object]
 
@@ -44,7 +44,7 @@ _JSON_FORMS = ("json_schema", "json_object", "words")
 _INTERNAL = re.compile(r"response_format|jinja|role", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Accepted:
     """The options that an endpoint accepts, as far as known.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, pairwise
 
 from mergewise.concurrency import check_time
@@ -22,10 +22,10 @@ from mergewise.protocols import (
     UtilityPredictor,
 )
 from mergewise.text.terms import content_terms
-from mergewise.types import SHIPPED, Prompts
+from mergewise.types import SHIPPED, Prompts, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Models:
     """The models of an index. A model is None if the user did not choose one.
 

@@ -12,19 +12,19 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from threading import Lock
 from typing import Literal, TypeAlias
 
 from mergewise.errors import ModelError
 from mergewise.models.tokens import count_tokens, token_offsets
-from mergewise.types import Json, Message, Reply, Usage
+from mergewise.types import Json, Message, Reply, Usage, frozen
 
 Fault = Literal["none", "disconnect", "truncate", "nonsense"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Turn:
     """One answer of a script.
 
@@ -48,7 +48,7 @@ class Turn:
     together: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChatRequest:
     """A recorded request. `options` holds the rest of its body."""
 

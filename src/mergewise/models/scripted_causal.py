@@ -8,16 +8,15 @@ The rule returns weights of the next characters. Characters that it leaves out h
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from mergewise.models import blending
 from mergewise.protocols import Blend, FloatArray, NextTokens
-from mergewise.types import Message
+from mergewise.types import Message, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScriptedState:
     """A `CausalState`: the texts, and the log-probabilities of the next characters."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import NamedTuple
 
 from mergewise.page.markup import Markup, shorten, tag
+from mergewise.types import frozen
 
 WIDTH, HEIGHT = 640, 380
 LEFT, RIGHT, TOP, BOTTOM = 48, 186, 30, 46
@@ -38,7 +38,7 @@ CURVE_RULES = """
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CurvePoint:
     """A point with the interval of `y`, and the budget behind `x` if there is one."""
 
@@ -49,13 +49,13 @@ class CurvePoint:
     budget: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Curve:
     name: str
     points: tuple[CurvePoint, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CurveFigure:
     """Curves with a title and the labels of both axes. The curve named `reference` always has a colour."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from mergewise.page.detail import Detail
@@ -11,7 +11,7 @@ from mergewise.page.markup import Markup, join, shorten, tag, text
 from mergewise.page.reasons import KINDS, Marks, Stretch, pieces_of
 from mergewise.page.source_texts import Places, Styled, bounds_around, styles_of
 from mergewise.text.sections import heading_path
-from mergewise.types import GAP, Citation, Passage, Span
+from mergewise.types import GAP, Citation, Passage, Span, frozen
 
 GAP_SHOWN = tag("span", "\n…\n", class_="gap")
 GOES_ON = tag("p", "The passage goes on.", class_="notice")
@@ -59,7 +59,7 @@ def card_head(anchor: str, number: int, title: str, where: Markup, doc_id: str |
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PassageCards:
     """The renderer of a context's passages. It adds the anchors of citations in the passages to `linked`."""
 

@@ -7,7 +7,7 @@ import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate
 from typing import Generic, NamedTuple, TypeVar
 
@@ -15,7 +15,7 @@ from mergewise.errors import MergewiseError
 from mergewise.page.markup import Markup, tag, text
 from mergewise.text.light import StyleName, code_by_margin, code_in, styles_in
 from mergewise.text.sections import markdown_headings
-from mergewise.types import Document, Heading, Span
+from mergewise.types import Document, Heading, Span, frozen
 
 T = TypeVar("T")
 DocumentLookup = Callable[[str], Document | None]
@@ -74,7 +74,7 @@ class ReadableText(NamedTuple):
     headings: Overlaps[Heading]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Places:
     """The documents of a page and the locations of spans. The page also works if a document is missing (None).
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import zip_longest
 from typing import Any, Literal, TypeAlias
 
 from mergewise.prompting.replies import json_value, without_fences
+from mergewise.types import frozen
 
 Kind: TypeAlias = Literal["text", "numbers"]
 Fields: TypeAlias = Mapping[str, tuple[Kind, tuple[str, ...]]]
@@ -29,7 +29,7 @@ _ESCAPED = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _ENDING = re.compile(r"[\s,;}\])`]*\Z")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Records:
     """The values of an answer in order, including other values than objects.
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from mergewise.types import Document, Message, Part, Reply
+from mergewise.types import Document, Message, Part, Reply, frozen
 
 FloatArray: TypeAlias = npt.NDArray[np.float32]
 DoubleArray: TypeAlias = npt.NDArray[np.float64]
@@ -161,7 +160,7 @@ class CausalState(Protocol):
         """Log-probabilities of the next token in nats, shape (rows, vocabulary)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Blend:
     """A rule that combines the rows of a state into one distribution per question.
 
@@ -176,7 +175,7 @@ class Blend:
     mixture: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NextTokens:
     """The next tokens of several questions.
 

@@ -49,7 +49,7 @@ from mergewise.readers.source import reader_of
 from mergewise.readers.table import read_csv, read_tsv
 from mergewise.readers.xlsx import read_xlsx
 from mergewise.text.sections import short_name
-from mergewise.types import Document, Failure, Known, OutwardLink
+from mergewise.types import Document, Failure, Known, OutwardLink, frozen
 
 __all__ = [
     "MAX_BYTES",
@@ -71,7 +71,7 @@ Place: TypeAlias = str | tuple[int, int]
 """A place on disk: a real path, or the device and inode of a folder."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileFormat:
     """A format that another package reads, provided through an entry point of the group `mergewise.readers`.
 

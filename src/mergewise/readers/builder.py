@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from typing import Any
 
 from mergewise.readers.titles import title_among
-from mergewise.types import DocumentUnit, Heading, Kind, Metadata, Page
+from mergewise.types import DocumentUnit, Heading, Kind, Metadata, Page, frozen
 
 # characters of the head of a definition or an entry that is a title
 _MAX_SIGNATURE = 140
@@ -27,7 +27,7 @@ _INVISIBLE = re.compile(
 _BLANKS = re.compile(r"\s+")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Parsed:
     """Result of a reader: a document without an identity."""
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
+
+from mergewise.types import frozen
 
 # Characters of a line. A longer line was written by a program.
 MAX_LINE = 2_000
@@ -29,7 +30,7 @@ _BODY = re.compile(";|=>")
 _TYPED = re.compile(r"[ \t]*(?::[^\n]*)?\s?\{")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Language:
     """Patterns of definitions in files of these suffixes, as `languages.toml` describes them."""
 
@@ -59,7 +60,7 @@ def _languages() -> Iterator[tuple[str, Language]]:
 LANGUAGES = dict(_languages())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DefinitionHead:
     """`text[start:end]` is the head of a definition, indented by `indent`."""
 

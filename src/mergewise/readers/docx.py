@@ -22,7 +22,7 @@ from mergewise.readers.formulas import SCRIPTS, formula, write_scripts
 from mergewise.readers.numbering import Numbering, read_numbering
 from mergewise.readers.table import Cell, fill_grid
 from mergewise.readers.xml import attribute, children, descendants, first, local, outermost, value
-from mergewise.types import FileMetadata
+from mergewise.types import FileMetadata, frozen
 
 _HEADING_NAME = re.compile(r"heading (\d)", re.IGNORECASE)
 _SKIPPED = frozenset({"del", "moveFrom", "Fallback", "instrText", "delText", "rPr", "pPr", "sdtPr", "sdtEndPr", "rt"})
@@ -32,7 +32,7 @@ _USED = frozenset({"styles", "numbering", "footnotes", "endnotes", "header", "fo
 _MIN_LETTERS = 3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Style:
     """A paragraph style with inherited values. `level` is its heading level (0: the title), or None for other text."""
 

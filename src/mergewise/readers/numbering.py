@@ -12,6 +12,7 @@ from typing import Any
 
 from mergewise.readers.builder import whole_number
 from mergewise.readers.xml import attribute, children, first, value
+from mergewise.types import frozen
 
 BULLET = "-"
 _LEVEL = re.compile(r"%(\d)")
@@ -21,7 +22,7 @@ _DEPTHS = frozenset("012345678")
 _MAX_PATTERN = 255
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Level:
     kind: str = "decimal"
     pattern: str = "%1."

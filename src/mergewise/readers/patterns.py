@@ -11,18 +11,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
 from mergewise.errors import UsageError
 from mergewise.ranges import as_list, short_repr, text
+from mergewise.types import frozen
 
 _ANY = "**"
 _HINT = "use a pattern such as 'drafts/', '*.log' or '2019/**/*.md'"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PathPattern:
     """A pattern as its names. An `anchored` pattern is relative to the folder."""
 
@@ -68,7 +69,7 @@ class PathPattern:
         return False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileChoice:
     """Selection of files: files that match `include` (all without one), except files that match `exclude`.
 

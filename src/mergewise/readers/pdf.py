@@ -32,6 +32,7 @@ from mergewise.readers.pdf_annotations import Annotation, annotations_of, insert
 from mergewise.readers.recognition import Recognition
 from mergewise.readers.table import refuse_long
 from mergewise.readers.titles import is_generic, is_numbered, real_title
+from mergewise.types import frozen
 
 # PDFium is not thread-safe.
 _PDFIUM = threading.Lock()
@@ -54,7 +55,7 @@ _DIGITS = "0123456789"
 _PROPERTIES = ("Author", "CreationDate", "ModDate", "Subject", "Keywords")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Line:
     """A line of a page: its text, its type size in points, and whether all of it is bold.
 
@@ -73,14 +74,14 @@ class Line:
         return self.size, self.bold
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bookmark:
     level: int
     title: str
     page: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HeadingLines:
     """A heading on lines `first` to `last` of a page, both included."""
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from mergewise.errors import MissingExtra
 from mergewise.log import log
+from mergewise.types import frozen
 
 THREADS = min(4, os.cpu_count() or 1)
 # Pixels of the longer side of a page. The models scale larger images down.
@@ -31,7 +32,7 @@ _MOST_ACROSS = 0.2
 _FEWEST_LINES = 3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TextBox:
     """A line of text in an image, with its place in pixels from the top left corner."""
 

@@ -20,7 +20,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from functools import cache, partial
 from logging.handlers import QueueHandler
 from pathlib import Path, PurePosixPath
@@ -35,7 +35,7 @@ from mergewise.log import log
 from mergewise.ranges import SECONDS, Range, check_fields
 from mergewise.readers import FORMATS, FileReader, ReadFile, read_file
 from mergewise.readers.recognition import THREADS, Recognition, check_recognition
-from mergewise.types import Document, FileMetadata, Heading, JsonDict, Page
+from mergewise.types import Document, FileMetadata, Heading, JsonDict, Page, frozen
 
 LARGE = 200_000
 """Size in bytes above which files of all formats are read in the sandbox."""
@@ -63,7 +63,7 @@ _READY = b"ready\n"
 _PATIENCE, _SHARE = 3, 1 / 24
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
     """Limits for reading one file. The memory limit is that of the whole process; Windows has none.
 

@@ -14,12 +14,12 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, groupby, islice, pairwise, zip_longest
 
 from mergewise.errors import ReadError
 from mergewise.readers.builder import Builder, Parsed, one_line, whole_number
 from mergewise.readers.decoding import decode
+from mergewise.types import frozen
 
 MAX_ROWS = 200_000
 MAX_CELLS = 10_000_000
@@ -228,7 +228,7 @@ def _evenness(lines: list[str], delimiter: str) -> tuple[float, int]:
 # --- grids --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cell:
     """A cell of a table. One with 0 rows continues the cell above it."""
 

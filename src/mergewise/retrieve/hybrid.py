@@ -9,7 +9,7 @@ import logging
 import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -41,7 +41,7 @@ from mergewise.text.exact import asked_exactly, exact_keys, neighbours
 from mergewise.text.languages import ENGLISH, question_languages, question_words, script_of, shares_of_forms
 from mergewise.text.sections import search_key
 from mergewise.tracing import span
-from mergewise.types import Context, Hit, Leaf
+from mergewise.types import Context, Hit, Leaf, frozen
 
 if TYPE_CHECKING:
     from mergewise.text.question import AskedName
@@ -65,7 +65,7 @@ Of 60 exact questions, `topk` at 640 tokens holds 57 with 0.4, 55 with 0.25 and 
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SearchSettings(CheckedFields):
     """Parameters of the fusion of the two rankings.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Collection as Names
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mergewise.extend import (
     citation_json,
@@ -18,7 +18,7 @@ from mergewise.extend import (
 )
 from mergewise.server.collections import key_of
 from mergewise.server.scoped import Scoped, Traced
-from mergewise.types import Answer, Citation, Context, Json, JsonDict, Location, Span
+from mergewise.types import Answer, Citation, Context, Json, JsonDict, Location, Span, frozen
 
 PageAddress = Callable[[str, int, int], str | None]
 """A function that returns the URL of a document's span, or None."""
@@ -28,7 +28,7 @@ _LONGEST_QUOTE, _MOST_QUOTES = 200, 5
 _MARK = re.compile(r"(?<!\\)\[\d+\]")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AnswerForms:
     """Contexts and answers as JSON. A URL in a document's metadata takes precedence over the URL on the page."""
 

@@ -14,10 +14,11 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import MutableSequence
-from dataclasses import dataclass
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from mergewise.types import frozen
 
 ABSENT = -1
 """The count of a worker that does not listen."""
@@ -25,7 +26,7 @@ LEAVING_SECONDS = 0.05
 """Seconds for which a worker leaves a connection to workers with fewer. One of them may hang, so this is short."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConnectionCounts:
     """The number of open connections of each worker, in shared memory. Each worker writes only its `own` entry."""
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, NamedTuple
 
 from mergewise import AnswerQuery
-from mergewise.types import Json, Message, ReplyOptions
+from mergewise.types import Json, Message, ReplyOptions, frozen
 
 Include = Literal["trace", "evidence", "streams", "html", "kinds"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CollectionQuery:
     """A question to a collection.
 

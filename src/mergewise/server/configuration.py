@@ -24,7 +24,7 @@ import json
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, field, fields, is_dataclass
 from ipaddress import ip_address, ip_network
 from itertools import count
 from pathlib import Path
@@ -54,7 +54,7 @@ from mergewise.extend import (
 from mergewise.server.models import GROUPS, ModelTable
 from mergewise.server.models import ModelConfig as ModelConfig
 from mergewise.server.records import checked_scopes
-from mergewise.types import AnyPath, Json, JsonDict
+from mergewise.types import AnyPath, Json, JsonDict, frozen
 
 if TYPE_CHECKING:
     from mergewise.protocols import Embedder
@@ -72,7 +72,7 @@ _MB = 1_000_000
 _COUNT, _SECONDS, _BYTES = Range(1, 1_000_000), Range(0, 86_400, above=True), Range(1, 10**12)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServeLimits:
     """Limits of requests: bytes, counts, seconds. Queues, streams and caches are per worker."""
 
@@ -106,7 +106,7 @@ class ServeLimits:
     conversation_days: Annotated[float, Range(0, 36_500, above=True), "Days to keep an unused conversation"] = 365.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CollectionConfig:
     """A collection of the configuration.
 
@@ -162,7 +162,7 @@ class CollectionConfig:
         return self.is_in_bucket if self.read_only is None else self.read_only
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProfileConfig:
     """A model name for clients of the OpenAI-compatible API: a collection with options.
 
@@ -186,7 +186,7 @@ class ProfileConfig:
     store: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IdentityConfig:
     """A front end that names its users in a header. Each user sees only the documents that match the filter.
 
@@ -213,7 +213,7 @@ class IdentityConfig:
         return any(found in ip_network(peer) for peer in self.peers)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GrantConfig:
     """Rights of users whose access or identity token has a claim.
 
@@ -232,7 +232,7 @@ class GrantConfig:
     filter: Json | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IssuerConfig:
     """An issuer of tokens (OAuth 2.1 and OpenID Connect), whose users use the API, MCP and the page.
 
@@ -259,7 +259,7 @@ class IssuerConfig:
         return ModelConfig(self.url, key_env=self.key_env, key_file=self.key_file).key()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServerConfig:
     """The configuration of a server. `data` is the directory of its state.
 

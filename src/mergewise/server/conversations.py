@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
 from secrets import token_hex, token_urlsafe
 
 from mergewise.server.configuration import ServeLimits
 from mergewise.server.database import Database, Row
 from mergewise.server.records import Token
 from mergewise.server.tables.rows import ALL, insert
-from mergewise.types import Json, JsonDict
+from mergewise.types import Json, JsonDict, frozen
 
 MOST_TURNS = 500
 """Number of turns of a conversation. The oldest are dropped first."""
@@ -29,7 +28,7 @@ _OWN = "WHERE owner = ? AND collection = ? AND id = ?"
 _ANSWER = "coalesce(json_extract(data, '$.answer.answer'), '')"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConversationRecord:
     """A conversation of an owner with a collection.
 

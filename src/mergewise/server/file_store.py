@@ -6,7 +6,6 @@ The bytes are in STORAGE/files/ab/ab12.. by their sha256. The writer deletes the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from mergewise.server.database import Database
@@ -14,10 +13,10 @@ from mergewise.server.problems import HTTPProblem, unknown
 from mergewise.server.records import Token, Upload
 from mergewise.server.spool import link_blob, local_blob
 from mergewise.server.tables.rows import columns, insert
-from mergewise.types import Json, JsonDict
+from mergewise.types import Json, JsonDict, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReceivedFile:
     """A received file. `token` is the id of the token that sent it; other tokens cannot see it."""
 
@@ -41,7 +40,7 @@ class ReceivedFile:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Attachment:
     """The document and the job of a file in a collection."""
 
@@ -51,7 +50,7 @@ class Attachment:
     created: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileStore:
     """The files in a database, as a token sees them: its own, or all for an admin of the whole server.
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import mergewise as mw
 from mergewise.errors import UsageError
 from mergewise.extend import load_reranker, regular_bytes, remember_key, write_whole
+from mergewise.types import frozen
 
 if TYPE_CHECKING:
     from mergewise.protocols import ChatModel, Embedder, Reranker
@@ -24,7 +25,7 @@ ModelGroup = Literal["chats", "embedders", "rerankers"]
 GROUPS: tuple[ModelGroup, ...] = get_args(ModelGroup)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelConfig:
     """A chat model, an embedder or a reranker, which clients name by its key in the configuration.
 
@@ -83,7 +84,7 @@ class ModelConfig:
         return mw.HTTPReranker(address if kind == "http" else self.spec, key=self.key(), **options)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AddedModel(ModelConfig):
     """A model of the page, with its key."""
 
@@ -94,7 +95,7 @@ class AddedModel(ModelConfig):
         return self.secret
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelTable(Mapping[str, ModelConfig]):
     """The models of a group by name: those of the configuration, and those of the page."""
 

@@ -41,7 +41,7 @@ from mergewise.server.logs import request_fields
 from mergewise.server.problems import HTTPProblem, invalid, problem_json, problem_of, refusal
 from mergewise.server.scoped import Scoped
 from mergewise.server.shared_work import Shared, SharedWork
-from mergewise.types import Context, Json, JsonDict, Location, ReplyOptions, Span
+from mergewise.types import Context, Json, JsonDict, Location, ReplyOptions, Span, frozen
 
 if TYPE_CHECKING:
     from mergewise import PreparedAnswer
@@ -104,7 +104,7 @@ class _Clock:
         return {name: None if value is None else milliseconds(value) for name, value in seconds.items()}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _OpenQuestion:
     """A question with its collection's defaults, and the index with the chat model."""
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Literal, NamedTuple, cast, get_args
 
 from mergewise.errors import UsageError
 from mergewise.extend import check_filter, choice
-from mergewise.types import Json, JsonDict
+from mergewise.types import Json, JsonDict, frozen
 
 ReadingKind = Literal["evaluate", "check"]
 """The kinds of jobs that change nothing. The evaluator runs them, the writer runs all others."""
@@ -40,7 +40,7 @@ CHANGING: tuple[JobKind, ...] = tuple(kind for kind in KINDS if kind not in READ
 _PUBLIC_JOB_FIELDS = "id kind collection state progress report error created started finished attempt".split()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobProgress:
     """Progress of a job: `done` of `total` characters, and the current document."""
 
@@ -50,7 +50,7 @@ class JobProgress:
     document: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Job:
     """Work on one collection, done by the writer or the evaluator.
 
@@ -106,7 +106,7 @@ class JobEvent(NamedTuple):
     job: Json
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Upload:
     """One document of an `add` or `replace` job. `blob` is the sha256 of its bytes, in the collection's blobs.
 
@@ -125,7 +125,7 @@ class Upload:
     on_conflict: OnConflict = "replace"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DocumentState:
     """The server's record of a document that was uploaded or that failed. The index has the rest.
 
@@ -148,7 +148,7 @@ class DocumentState:
     indexed_at: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CollectionRecord:
     """A collection of the server, either from the configuration (`configured`) or created by a client.
 
@@ -170,7 +170,7 @@ class CollectionRecord:
     metadata: Json = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Token:
     """The permissions of a client. The secret is stored only as sha256, which never leaves `State`.
 

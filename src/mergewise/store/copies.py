@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from mergewise.store.documents import Statement, same_documents
 from mergewise.store.numbers import DocumentNumbers, IntArray
-from mergewise.types import Duplicate
+from mergewise.types import Duplicate, frozen
 
 HashArray = npt.NDArray[np.uint64]
 Records = Mapping[int, tuple[str, Statement]]
@@ -26,7 +26,7 @@ _DIGEST = 32
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RepeatedTexts:
     """Sorted hashes of all texts with the documents' `numbers` (16 bytes a document), and the `records` of repeated texts."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from mergewise.store import documents as d
 from mergewise.store.lance_tables import WritableTables, without_names
 from mergewise.store.postings import MAX_ROWS
 from mergewise.store.text_scores import text_index
+from mergewise.types import frozen
 
 if TYPE_CHECKING:
     from lancedb.table import Table as LanceTable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LAST_ATTEMPT = 3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Upkeep:
     """Limits of the work that a change does for searches.
 

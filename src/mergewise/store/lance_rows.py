@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
@@ -19,7 +18,7 @@ from mergewise.store.manifest import holds, with_run, without_span
 from mergewise.store.numbers import sql_numbers
 from mergewise.store.snapshot import sql_strings
 from mergewise.store.tables import NUMBER, PlacedRows, arrow_table, embedded_rows, ids_used, with_embedder
-from mergewise.types import DocumentRows, Failure, Metadata
+from mergewise.types import DocumentRows, Failure, Metadata, frozen
 
 if TYPE_CHECKING:
     from lancedb.table import Table as LanceTable
@@ -28,7 +27,7 @@ _Placed: TypeAlias = defaultdict[str, list[PlacedRows]]
 """Rows with their ids, by table."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RowWriter:
     """The rows of a change."""
 

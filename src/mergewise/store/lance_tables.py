@@ -9,7 +9,7 @@ and the next change goes back to the state before it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from mergewise.store.places.place import ManifestState, Place, Stamp, WritingRig
 from mergewise.store.snapshot import new_schema, specs_of
 from mergewise.store.tables import Table, with_record
 from mergewise.store.views import Registry
-from mergewise.types import Json, JsonDict
+from mergewise.types import Json, JsonDict, frozen
 
 if TYPE_CHECKING:
     from lancedb.table import Table as LanceTable
@@ -79,7 +79,7 @@ class SteppedTable:
         return call
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpenTables:
     """Tables that a change leaves open for the next one, at the committed versions and with their stamps.
 

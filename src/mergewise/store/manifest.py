@@ -19,7 +19,7 @@ from zlib import crc32
 from mergewise.errors import CorruptIndex, NewerFormat, NotAnIndex, OlderFormat, StoreError
 from mergewise.files import find_untrusted_entry, regular_bytes, write_whole
 from mergewise.ranges import short_repr
-from mergewise.types import Json, JsonDict
+from mergewise.types import Json, JsonDict, frozen
 
 # 6: digests of files, of the manifest too. 4 and 5, which this version reads, have none.
 FORMAT, OLDEST = 6, 4
@@ -44,7 +44,7 @@ Run: TypeAlias = tuple[int, int]
 """Consecutive numbers, from the first up to, but not including, the second."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ViewState:
     """A view of an index: its settings, and the numbers of the documents that lack it, as runs.
 

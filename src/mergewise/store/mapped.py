@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -38,7 +38,7 @@ from mergewise.store.digests import CheckedBlocks
 from mergewise.store.numbers import IntArray, look_up
 from mergewise.store.postings import Postings
 from mergewise.store.tables import NUMBER
-from mergewise.types import Json, JsonDict
+from mergewise.types import Json, JsonDict, frozen
 
 if TYPE_CHECKING:
     from mergewise.store.lance_values import StoredColumn
@@ -56,7 +56,7 @@ class RowFile(NamedTuple):
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mapped:
     """The manifest's entry for one table's files. They hold all rows of existing documents with ids below `end`.
 

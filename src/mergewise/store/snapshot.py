@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -35,6 +34,7 @@ from mergewise.store.numbers import EVERYTHING, DocumentFilter, DocumentNumbers,
 from mergewise.store.places.place import Place, Stamp
 from mergewise.store.tables import NUMBER, Table
 from mergewise.store.views import Registry
+from mergewise.types import frozen
 
 if TYPE_CHECKING:
     from lancedb._lancedb import Table as LanceTable
@@ -338,7 +338,7 @@ class Snapshot:
                 started.result()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SortedColumns:
     """Numeric columns by name, sorted by the first column, then by the second. The document column is always included."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import cache
 from itertools import chain
 from operator import attrgetter
@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mergewise.protocols import Embedder
-from mergewise.types import DocumentRows, Json, JsonDict, Rows
+from mergewise.types import DocumentRows, Json, JsonDict, Rows, frozen
 
 NUMBER = "doc"
 """The column of the document's number in every table. The field `document` is read from it."""
@@ -45,7 +45,7 @@ class SerializedColumn(NamedTuple):
     needs: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Table:
     """One table of a view.
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, field, fields, replace
 from typing import Any, Protocol, TypeAlias
 
 from mergewise.errors import UsageError, one_of
 from mergewise.models.record import Models, chat_of
 from mergewise.protocols import RowReader, StoreReader
 from mergewise.store.tables import Table
-from mergewise.types import DocumentRows, Json, JsonDict, Prompts, Rows, Usage
+from mergewise.types import DocumentRows, Json, JsonDict, Prompts, Rows, Usage, frozen
 
 ViewRows: TypeAlias = Mapping[str, Rows]
 """The rows of one document in one view, by table."""
@@ -28,7 +28,7 @@ OnShare: TypeAlias = Callable[[float], None]
 """A function that is called with the share of a batch's work done since the last call."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Estimate:
     """The expected cost of indexing documents with a chat model.
 
@@ -50,7 +50,7 @@ class Estimate:
         return Estimate(self.documents + other.documents, self.usage + other.usage, self.kept + other.kept)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Writing:
     """The chat model part of a view whose rows a chat model may write.
 
@@ -76,7 +76,7 @@ class ViewReport(Protocol):
         """Yield the lines of the report for people."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class View:
     """One granularity of an index: its tables, and functions that build, check and read their rows.
 

@@ -46,6 +46,7 @@ from mergewise.types.prompts import Prompts as Prompts
 from mergewise.types.prompts import PromptTemplate as PromptTemplate
 from mergewise.types.records import Json as Json
 from mergewise.types.records import JsonDict as JsonDict
+from mergewise.types.records import frozen as frozen
 from mergewise.types.stored import AddReport as AddReport
 from mergewise.types.stored import DocumentChange as DocumentChange
 from mergewise.types.stored import DocumentInfo as DocumentInfo

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import accumulate
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 from mergewise.types.chat import Message, Usage
 from mergewise.types.documents import Kind, Leaf, Part, Span, short_line
+from mergewise.types.records import frozen
 from mergewise.types.trace import Step
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Hit:
     """A row that a search returned. `score` lies in [0, 1] and is comparable within one question only."""
 
@@ -26,7 +27,7 @@ GAP = " …\n"
 """Separator of the parts of a passage that do not touch in the document."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Passage:
     """A piece of a context.
 
@@ -58,7 +59,7 @@ class Passage:
         return [(span, self.text[at : at + len(span)]) for span, at in zip(self.spans, starts, strict=False)]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Evidence:
     """A sentence of a context with weave's judgement of it.
 
@@ -129,7 +130,7 @@ LIKELY_COMPLETE = 0.6
 """Minimum of `Context.complete` for a context without the remark that there may be more."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Context(Pictured):
     """The context that a strategy assembled for a question.
 
@@ -184,7 +185,7 @@ class Context(Pictured):
         return f"Context({short_line(self.question)}, {self.strategy}, {size})"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Location:
     """Place of a span for readers: page and line as in `Citation`, and the address in its document's metadata."""
 
@@ -193,7 +194,7 @@ class Location:
     url: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Citation:
     """The source of a statement in an answer.
 
@@ -227,7 +228,7 @@ class Citation:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer(Pictured):
     """An answer with its citations.
 

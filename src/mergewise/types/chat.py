@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Literal
 
+from mergewise.types.records import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class Usage:
     """Calls of a chat model and their tokens. All zero without a model.
 
@@ -52,7 +54,7 @@ class Usage:
         return (paid.input_tokens * input_price + paid.output_tokens * output_price) / 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Message:
     """One turn of a conversation with a chat model."""
 
@@ -60,7 +62,7 @@ class Message:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReplyOptions:
     """Options of the text that a chat model writes as an answer.
 
@@ -80,7 +82,7 @@ class ReplyOptions:
         return "response_format" in self.sampling
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reply:
     """The reply of a chat model.
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 
+from mergewise.types.records import frozen
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -61,7 +63,7 @@ class Span:
         return self.doc_id == other.doc_id and self.start <= other.start and other.end <= self.end
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Heading:
     """One heading of a document: `text[start:end]` is its line or lines, mark-up included; level 1 is the highest.
 
@@ -74,7 +76,7 @@ class Heading:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Page:
     """One page of a paginated document: `text[start:end]`, numbered as a reader would count, from 1."""
 
@@ -83,7 +85,7 @@ class Page:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Document:
     """A text with an id. The text never changes, and all spans of an index point into it.
 
@@ -110,7 +112,7 @@ class Document:
         return f"Document({self.id!r}, title={short_line(self.title)}, {len(self.text):,} characters)"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class File:
     """A file that is read under another name, such as an upload. Its document belongs to no folder and keeps no path.
 
@@ -156,7 +158,7 @@ class OverLeaves:
         return range(self.first_leaf, self.first_leaf + self.leaf_count)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Section(Spanned):
     """An inner node of a document's tree: the document itself (depth 0) or a run of text under one or more headings.
 
@@ -198,7 +200,7 @@ class Lead(NamedTuple):
     of: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Leaf(Spanned):
     """The smallest node of a document's tree: whole sentences below one heading. Ids follow document order."""
 
@@ -221,7 +223,7 @@ class Leaf(Spanned):
         return self.ancestors[-1]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Definition(OverLeaves):
     """The leaves below a heading, or of a document without headings: `leaf_count` leaves from `first_leaf` on.
 
@@ -233,7 +235,7 @@ class Definition(OverLeaves):
     leaf_count: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Name:
     """A name in case-folded words, and the leaves of the section that defines it."""
 
@@ -242,7 +244,7 @@ class Name:
     leaf_count: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LeafSentences:
     """A leaf with the vectors of its sentences: the part of `Leaf` that selection needs, and the number of the document.
 

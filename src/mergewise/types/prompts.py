@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import blake2b
 from string import Template
 
+from mergewise.types.records import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class PromptTemplate:
     """The instructions of a prompt. Documents, question and the warning about quotations are added by code.
 
@@ -27,7 +29,7 @@ class PromptTemplate:
     may: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Prompts:
     """Prompts of a run. `own` holds the user's texts by the name of the template they replace."""
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mergewise.types.documents import Document, Metadata
+from mergewise.types.records import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failure:
     """A file or document that could not be indexed, with the reason in one line."""
 
@@ -17,7 +18,7 @@ class Failure:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Duplicate:
     """A document with the same text as an earlier one."""
 
@@ -25,7 +26,7 @@ class Duplicate:
     same_as: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DocumentChange:
     """A change of a document by `Index.sync`, made or planned. `was` is the former id of a moved document."""
 
@@ -34,7 +35,7 @@ class DocumentChange:
     was: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OutwardLink:
     """A symbolic link that leads out of its folder: its path, the real path of its target, and whether it was followed."""
 
@@ -43,7 +44,7 @@ class OutwardLink:
     followed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TextlessPages:
     """Pages of a file with a picture and without text, such as scans, numbered from 1."""
 
@@ -97,7 +98,7 @@ class AddReport:
         return AddReport(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Origin:
     """The file that a document was read from.
 
@@ -112,7 +113,7 @@ class Origin:
     modified: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DocumentInfo:
     """A document of an index, without its text.
 
@@ -135,7 +136,7 @@ class DocumentInfo:
     language: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Known:
     """Id, digest and file of an indexed document, to detect changes."""
 
@@ -144,7 +145,7 @@ class Known:
     origin: Origin | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VectorCount:
     """Numbers of leaves with and without vectors. Text search alone finds waiting leaves.
 
@@ -156,7 +157,7 @@ class VectorCount:
     waiting: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rows:
     """Rows of one table and one document: `records`, and `columns` with further values per record, such as vectors."""
 
@@ -164,7 +165,7 @@ class Rows:
     columns: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DocumentRows:
     """All rows of a document, by table. `rows["leaf"]` are the leaves.
 
@@ -188,7 +189,7 @@ class DocumentRows:
         return None if rows is None else rows.columns.get(name)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Problem:
     """A broken invariant of an index.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Protocol
 
 from mergewise.types.documents import Span
+from mergewise.types.records import frozen
 
 
 class Cause(StrEnum):
@@ -72,7 +72,7 @@ class Note(Protocol):
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HopNote(Note):
     """The name in the evidence that leads to a section, the number of the hop, from 1, and its expected gain, from 0."""
 
@@ -86,7 +86,7 @@ class HopNote(Note):
         return {"number": self.number, "name": self.name, "gain": self.gain}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     """One step of a strategy.
 

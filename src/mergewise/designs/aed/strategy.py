@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import exp
 from typing import Annotated, Literal
 
@@ -51,13 +51,13 @@ from mergewise.errors import UsageError
 from mergewise.models.record import Models
 from mergewise.protocols import CountsCut, IndexReader
 from mergewise.ranges import MOST_ROWS, Range, check_fields
-from mergewise.types import Context, Passage, Step
+from mergewise.types import Context, Passage, Step, frozen
 
 PASSAGES_SHARE = 0.6
 """Share of the budget reserved for passages, however long the triplet sets are."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AED:
     k: Annotated[int, Range(1, MOST_ROWS // SEARCHED), "Passages to retrieve and score by utility"] = 10
     m: Annotated[int, Range(1, 100), "Most useful passages to keep"] = 2

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import groupby
 from math import exp, fsum
 
-from mergewise.types import Context, Passage, Reading
+from mergewise.types import Context, Passage, Reading, frozen
 
 PASSAGES, TRIPLETS, MEMORY = "passages", "triplets", "memory"
 """Names of streams: two kinds of retrieved text, and the background that the model writes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StreamUnit:
     """A candidate of a stream: its utility S_phi(q, u), and the numbers of the context's passages that hold it.
 
@@ -24,7 +24,7 @@ class StreamUnit:
     passages: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stream:
     """The candidates of a stream, the most useful first (Eq. 10 of AED-RAG)."""
 
@@ -51,7 +51,7 @@ class Stream:
         return replace(self, units=tuple(unit for unit in self.units if any(n in numbers for n in unit.passages)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ensemble(Reading):
     """The decoding settings of a context: its streams, and whether to add the model's own background (`memory`).
 
@@ -89,7 +89,7 @@ class Ensemble(Reading):
         return replace(self, streams=tuple(streams))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StreamToken:
     """A token of an answer.
 
@@ -106,7 +106,7 @@ class StreamToken:
     log_probs: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StreamWeights:
     """Weights and utilities of an answer's streams by name, and the streams of each token.
 

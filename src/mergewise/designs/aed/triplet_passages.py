@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 from mergewise.designs.aed.triplets import TripletSet
 from mergewise.jsonable import span_json
 from mergewise.protocols import TokenCounter
 from mergewise.text.blocks import SEPARATOR, heading_cost_line, render
-from mergewise.types import Note, Passage, Quoter, Span, Step
+from mergewise.types import Note, Passage, Quoter, Span, Step, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TripletNote(Note):
     """The trace note of a triplet set: its maker, its triplets and their source spans."""
 

@@ -8,7 +8,6 @@ is searched: `where` selects the documents.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 from mergewise.assemble.budget import pack
@@ -16,14 +15,14 @@ from mergewise.assemble.fragments import Candidate, fragment_of
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import SHARE, CheckedFields
-from mergewise.types import Cause, Context, Leaf, Span, Step
+from mergewise.types import Cause, Context, Leaf, Span, Step, frozen
 
 # Documents to read in one call.
 _AT_ONCE = 16
 _WHOLE = 1 << 62
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Full(CheckedFields):
     beginning: Annotated[
         float, SHARE, "share of the budget filled from the beginning; the rest is filled from the end"

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from math import inf
 from typing import Annotated, Literal, NamedTuple, TypeAlias
@@ -41,12 +41,12 @@ from mergewise.generate.mode import EMBEDDER, RERANKER
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader, SearchKind
 from mergewise.ranges import MOST_ROWS, ROWS, SHARE, CheckedFields, Range
-from mergewise.types import Cause, Context, Hit, Section, Span, Step
+from mergewise.types import Cause, Context, Hit, Section, Span, Step, frozen
 
 Mode: TypeAlias = Literal["auto", "always", "never", "semantic"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AutoMerge(CheckedFields):
     mode: Annotated[
         Mode, "`auto` merges by share and score, `always` takes parents, `never` leaves, `semantic` clusters by cosine"

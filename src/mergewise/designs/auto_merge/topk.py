@@ -9,7 +9,6 @@ alone, and by both as the index fuses them. In `reranker` a reranker alone order
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from mergewise.assemble.budget import pack
@@ -19,10 +18,10 @@ from mergewise.assemble.passages import SEARCHED, search_leaves, search_passages
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader, OrderedBy, SearchKind
 from mergewise.ranges import MOST_ROWS, ROWS, CheckedFields, Range
-from mergewise.types import Context, Step
+from mergewise.types import Context, Step, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TopK(CheckedFields):
     k: Annotated[int, ROWS, "leaves from the search; the budget usually ends the selection first"] = 100
     order: Order = "document"

@@ -21,7 +21,7 @@ Differences from the paper:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -40,7 +40,7 @@ from mergewise.ranges import MOST_ROWS, CheckedFields, Range
 from mergewise.text.sections import search_key
 from mergewise.text.sentences import split_sentences
 from mergewise.text.spans import one_line
-from mergewise.types import Context, LeafSentences, Sentence, Step, Usage
+from mergewise.types import Context, LeafSentences, Sentence, Step, Usage, frozen
 
 STRIP = 3  # sentences
 EXTERNAL = 5
@@ -51,7 +51,7 @@ SECOND = "second:"
 _SCORE = Range(-1, 1)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CRAG(CheckedFields):
     k: Annotated[int, Range(1, MOST_ROWS // SEARCHED), "Passages of each search"] = 10
     upper: Annotated[float, _SCORE, "Upper threshold: a passage at or above it counts as correct"] = -0.3

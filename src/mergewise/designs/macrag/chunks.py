@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, NamedTuple
 
 from mergewise.designs.macrag.slices import SliceParts, SliceReader
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
-from mergewise.types import Context, Reading, Span, Step
+from mergewise.types import Context, Reading, Span, Step, frozen
 
 
 class ScoredChunk(NamedTuple):
@@ -20,7 +20,7 @@ class ScoredChunk(NamedTuple):
     score: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChunkReading:
     """The `Reading` of a context of chunks. The filter judges each of them as a whole. `chunks` are their spans."""
 
@@ -31,7 +31,7 @@ class ChunkReading:
         return ChunkReading(tuple(chunk for chunks in known for chunk in chunks))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SliceSearch:
     """A search of the slices for one question, with its trace so far."""
 

@@ -9,7 +9,7 @@ that a comparison of the two compares only how they assemble.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from mergewise.assemble.budget import pack
@@ -22,10 +22,10 @@ from mergewise.designs.macrag.slices import Chunk
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, CheckedFields, Range
-from mergewise.types import Context, Section, Span, Step
+from mergewise.types import Context, Section, Span, Step, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LongRAG(CheckedFields):
     k1: Annotated[int, Range(1, MOST_ROWS), "slices retrieved"] = 100
     k2: Annotated[int, Range(1, MOST_ROWS), "chunks kept after reranking"] = 7

@@ -16,7 +16,7 @@ Where we differ from the paper, and why:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
@@ -35,12 +35,12 @@ from mergewise.prompting.replies import json_in, object_schema
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, CheckedFields, Range
 from mergewise.text.spans import union
-from mergewise.types import Context, Part, PromptTemplate, Span, Step, Usage
+from mergewise.types import Context, Part, PromptTemplate, Span, Step, Usage, frozen
 
 DocumentRank: TypeAlias = Literal["max", "mean", "sum", "llm"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MacRAG(CheckedFields):
     k1: Annotated[int, Range(1, MOST_ROWS), "slices retrieved"] = 100
     k2: Annotated[int, Range(1, MOST_ROWS), "documents kept, each with its merged chunks"] = 7

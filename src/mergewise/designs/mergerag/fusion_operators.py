@@ -12,7 +12,7 @@ position in the document if the host has sentences of the same section, else aft
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -23,13 +23,13 @@ from mergewise.designs.mergerag.merging import Pair
 from mergewise.designs.mergerag.pieces import ChunkSentence, Content
 from mergewise.errors import MergewiseError
 from mergewise.models.record import Models, chat_of
-from mergewise.types import Message, Usage
+from mergewise.types import Message, Usage, frozen
 
 # Share of a sentence's terms in a kept sentence from which it is a near-duplicate.
 SAME = 0.8
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fusion:
     """The sentences that an operator kept of a pair. `unsupported` counts sentences of a model that are in neither chunk."""
 
@@ -44,7 +44,7 @@ Operator: TypeAlias = Callable[[Sequence[Pair]], list[Fusion]]
 """A function that fuses each pair by itself. Pairs of one call may be fused at the same time."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Extractive:
     """Selection of sentences by relevance, novelty and coverage. `floor` returns the minimum relevance at a depth of the tree."""
 
@@ -92,7 +92,7 @@ Ask: TypeAlias = Callable[[str, Models, Pair, bool], Coroutine[Any, Any, Fusion]
 """A call of a chat model for one pair: the question, the models, the pair, and whether the merge has a direction."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Modelled:
     """Fusion by a model, for all pairs at the same time. `fallback` decides if the model fails."""
 

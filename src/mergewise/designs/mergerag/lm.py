@@ -17,7 +17,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
@@ -25,6 +24,7 @@ import numpy as np
 
 from mergewise.protocols import DoubleArray, FloatArray, IntArray
 from mergewise.text.terms import WORD
+from mergewise.types import frozen
 
 # Weight of the corpus in the smoothing of unigrams, in words.
 MU = 100.0
@@ -51,7 +51,7 @@ def probabilities(corpus: Counter[str], words: Sequence[str]) -> DoubleArray:
     return (occurrences + UNSEEN) / (corpus.total() + UNSEEN * (len(corpus) + 1))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WordModel:
     """An `NLLScorer` that needs no model."""
 

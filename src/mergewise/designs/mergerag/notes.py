@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import ClassVar, NamedTuple
 
 from mergewise.jsonable import span_json
-from mergewise.types import Cause, Note, Quoter, Span, Step
+from mergewise.types import Cause, Note, Quoter, Span, Step, frozen
 
 
 class MergeNode(NamedTuple):
@@ -23,7 +23,7 @@ class MergeNode(NamedTuple):
         return {"number": self.number, "score": self.score, "tokens": self.tokens, "spans": spans}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MergeNote(Note):
     """One merge of `source` into `host`, with its `result`. `nll` is set if it chose the host.
 
@@ -75,7 +75,7 @@ class MergeNote(Note):
         return ", ".join(filter(None, parts))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TreeNote(Note):
     """All merges of a context as trees: the inputs of each remaining chunk, the host above the source.
 

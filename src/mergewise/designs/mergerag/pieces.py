@@ -13,10 +13,10 @@ from mergewise.text.blocks import heading_cost_line
 from mergewise.text.sections import heading_path
 from mergewise.text.sentences import split_sentences
 from mergewise.text.terms import content_terms
-from mergewise.types import GAP, Hit, Span
+from mergewise.types import GAP, Hit, Span, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChunkSource:
     """The source of a first chunk, neighbouring leaves or a part of a passage, and its relevance S(c; q)."""
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from mergewise.assemble.budget import pack
@@ -58,13 +58,13 @@ from mergewise.errors import UsageError
 from mergewise.models.record import Models
 from mergewise.protocols import FloatArray, IndexReader, NLLScorer
 from mergewise.ranges import AT_ONCE, SHARE, CheckedFields, Range
-from mergewise.types import Context, Step, Usage
+from mergewise.types import Context, Step, Usage, frozen
 
 # Maximum sentences to try.
 REFILL = 40
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MergeRAG(CheckedFields):
     pairs: Annotated[
         Literal["symmetric", "asymmetric"],

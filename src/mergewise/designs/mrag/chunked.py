@@ -11,7 +11,6 @@ Differences from the paper:
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Literal
 
@@ -24,10 +23,10 @@ from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import ROWS, CheckedFields
 from mergewise.text.markup import readable, says_something
-from mergewise.types import Context, Step
+from mergewise.types import Context, Step, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Chunked(CheckedFields):
     k: Annotated[int, ROWS, "Chunks to retrieve; the budget usually ends the selection first"] = 50
     order: Order = "document"

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import ClassVar
 
 from mergewise.designs.mrag.markers import Marker, ValueSentence
 from mergewise.jsonable import span_json
-from mergewise.types import Note, Quoter, Span, Step
+from mergewise.types import Note, Quoter, Span, Step, frozen
 
 SUPPORTS = 4  # maximum number of quoted supports of a written sentence
 _MADE = {"model": "written by a model", "rules": "made by rules, verbatim", "copy": "copy of its paragraph"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MarkerNote(Note):
     """A selected marker: its key, value and spans, and the support of its sentences.
 
@@ -63,7 +63,7 @@ class MarkerNote(Note):
         return lines
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroundingNote(Note):
     """Counts of the sentences in a context: all, written by a model, replaced by the document's own, without support."""
 

@@ -14,7 +14,7 @@ A value that a model wrote is a generated passage: its spans are the supporting 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Literal, get_args
 
@@ -26,10 +26,10 @@ from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, CheckedFields, Range
 from mergewise.text.spans import one_line
-from mergewise.types import Cause, Context, Step
+from mergewise.types import Cause, Context, Step, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MRAG(CheckedFields):
     k: Annotated[int, Range(1, MOST_ROWS), "Markers to retrieve; the budget usually ends the selection first"] = 100
     search: Annotated[

@@ -6,7 +6,6 @@ The tree covers all documents, so it cannot be stored in the rows of one documen
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Literal
 
@@ -19,10 +18,10 @@ from mergewise.ranges import CheckedFields, Range
 from mergewise.store.tables import Table
 from mergewise.store.views import ViewRows
 from mergewise.text.sections import shared_path
-from mergewise.types import DocumentRows, Leaf, LeafId, OverLeaves, RowId, Rows, Spanned
+from mergewise.types import DocumentRows, Leaf, LeafId, OverLeaves, RowId, Rows, Spanned, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RaptorSettings(CheckedFields):
     """Settings of the view `raptor`. The defaults equal RAPTOR's code, except that they need no further package and no model."""
 
@@ -40,7 +39,7 @@ PRESETS = {"paper": {"summary": "abstractive", "reduce": "umap"}}
 """`paper`: UMAP and summaries by a model, as in RAPTOR's code. The default sizes already equal RAPTOR's."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RaptorChunk(Spanned, OverLeaves):
     """A stretch of whole sentences, a leaf of the tree. It touches `leaf_count` leaves of the index from `first_leaf` on."""
 

@@ -15,7 +15,7 @@ Where we differ, and why:
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from mergewise.assemble.budget import Packer
@@ -29,10 +29,10 @@ from mergewise.models.record import Models
 from mergewise.protocols import FloatArray, IndexReader
 from mergewise.ranges import MOST_ROWS, CheckedFields, Range
 from mergewise.text.sentences import split_sentences
-from mergewise.types import Cause, Context, Passage, Span, Step
+from mergewise.types import Cause, Context, Passage, Span, Step, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Raptor(CheckedFields):
     tree: Annotated[Literal["collapsed", "traverse"], "all nodes at once, or from the highest layer downward"] = (
         "collapsed"
@@ -46,7 +46,7 @@ PRESETS = {"paper": {"k": 10}}
 """`paper`: ten nodes of the collapsed tree. A traversal takes five of each layer."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WrittenSummary(Candidate):
     """A summary written by a model. `sources` are the spans that it was written from."""
 

@@ -42,6 +42,7 @@ from mergewise.protocols import FloatArray, RowReader
 from mergewise.store.tables import NUMBER
 from mergewise.store.views import View
 from mergewise.text.spans import one_line
+from mergewise.types import frozen
 
 log = logging.getLogger("mergewise")
 
@@ -101,7 +102,7 @@ class SummaryTree:
         return tuple(frozenset(self.numbers[chunk] for chunk in chunks) for chunks in self.chunks_below)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RaptorReader:
     """The reader of the view for one question."""
 

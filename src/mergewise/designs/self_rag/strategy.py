@@ -6,7 +6,7 @@ The mode `self-rag` answers from each passage separately. It reads its parameter
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated
 
 from mergewise.assemble.budget import pack
@@ -17,10 +17,10 @@ from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, SHARE, CheckedFields, Range
 from mergewise.store.views import Presets
-from mergewise.types import Context, Reading, Step
+from mergewise.types import Context, Reading, Step, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SelfRAG(CheckedFields):
     k: Annotated[int, Range(1, MOST_ROWS // SEARCHED), "Passages, each with its own answer"] = 5
     threshold: Annotated[
@@ -36,7 +36,7 @@ PRESETS: Presets = {"paper": {}}
 """`paper`: section 3.3. The defaults equal its weights, its threshold and its five passages."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GradedReading:
     """The `Reading` of a context with a separate answer per passage."""
 

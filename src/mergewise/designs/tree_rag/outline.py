@@ -6,7 +6,6 @@ Tree-RAG embeds the chunks of every level with the path of their headings. The l
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 from mergewise.index.tree.tables import KEY
@@ -16,15 +15,15 @@ from mergewise.protocols import RowReader
 from mergewise.ranges import CheckedFields, Range
 from mergewise.store.tables import Table
 from mergewise.store.views import View, ViewRows
-from mergewise.types import DocumentRows, Leaf, LeafId, OverLeaves, RowId, Rows
+from mergewise.types import DocumentRows, Leaf, LeafId, OverLeaves, RowId, Rows, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OutlineSettings(CheckedFields):
     sentences: Annotated[int, Range(0, 100), "Sentences of a section that are indexed with its headings"] = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OutlineNode(OverLeaves):
     """A section with the leaves `first_leaf .. first_leaf + leaf_count - 1`. `text` holds its first sentences."""
 
@@ -70,7 +69,7 @@ def problems(rows: DocumentRows, settings: OutlineSettings, dimension: int) -> I
         yield "text of the outline missing in the document"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OutlineReader:
     """Access to the outline for the duration of a question."""
 

@@ -14,7 +14,6 @@ The paper's code is not public. This follows the abstract and a summary of the p
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from mergewise.assemble.budget import pack
@@ -25,10 +24,10 @@ from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, CheckedFields, Range
 from mergewise.store.views import Presets
-from mergewise.types import Cause, Context, Hit, Leaf, Section, Step
+from mergewise.types import Cause, Context, Hit, Leaf, Section, Step, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TreeRAG(CheckedFields):
     k: Annotated[int, Range(1, MOST_ROWS), "Leaves to retrieve, and inner nodes"] = 20
     ways: Annotated[

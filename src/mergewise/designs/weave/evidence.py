@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import fsum
 from typing import NamedTuple
 
@@ -40,7 +40,7 @@ from mergewise.text.question import (
 )
 from mergewise.text.sections import place_of, search_key
 from mergewise.text.units import announces
-from mergewise.types import Evidence, LeafSentences
+from mergewise.types import Evidence, LeafSentences, frozen
 
 WEIGHTS = {
     "bias": -7.02,
@@ -135,7 +135,7 @@ class Reranked(NamedTuple):
     calibration: Calibration | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PoolSignals:
     """Signals about the candidates of a question from outside of their texts and the first search.
 
@@ -379,7 +379,7 @@ class SentencePool:
         return fsum(map(self._term_weights.__getitem__, terms))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Candidates:
     """The candidates of a pool as judged by the signals.
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from mergewise.ranges import ROWS, SHARE, CheckedFields, Range
+from mergewise.types import frozen
 
 MOST_HOPS = 3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Weave(CheckedFields):
     """Parameters of weave. `docs/reference/strategies.md` is generated from the help texts."""
 

@@ -34,13 +34,13 @@ from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.prompting.replies import object_schema
 from mergewise.protocols import ChatModel, FloatArray
 from mergewise.text.spans import one_line
-from mergewise.types import Message, Note, Prompts, PromptTemplate, Step, Usage
+from mergewise.types import Message, Note, Prompts, PromptTemplate, Step, Usage, frozen
 
 LEAST = 2  # minimum candidates for a call
 WINDOW_SHARE = 0.95  # of the model's window that is filled, since its tokens may differ from ours
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PointNote(Note):
     """One round: sentences shown, sentences pointed at, the search for missing facts, and the reason of a failure."""
 
@@ -57,7 +57,7 @@ class PointNote(Note):
         return asdict(self)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pointed:
     """The candidates that the model pointed at, the most needed first, and the usage.
 

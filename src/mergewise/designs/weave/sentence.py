@@ -13,7 +13,6 @@ are no hops, no aspects and no fitted weights. `by` selects other scores:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
@@ -24,10 +23,10 @@ from mergewise.designs.weave.evidence import QuestionAspects, SentencePool, by_s
 from mergewise.models.record import Models
 from mergewise.protocols import FloatArray, IndexReader, OrderedBy
 from mergewise.ranges import MOST_ROWS, ROWS, CheckedFields, Range
-from mergewise.types import Context, Step
+from mergewise.types import Context, Step, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sentences(CheckedFields):
     k: Annotated[int, ROWS, "leaves from the search whose sentences are ranked"] = 100
     by: Annotated[

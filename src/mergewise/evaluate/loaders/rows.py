@@ -17,7 +17,7 @@ from typing import Any, TextIO, TypeAlias, TypeVar
 from mergewise.errors import UsageError
 from mergewise.evaluate.question_sets import Question, QuestionSet, SkippedRow
 from mergewise.extend import split_sentences
-from mergewise.types import Document, Json, Part, Span
+from mergewise.types import Document, Json, Part, Span, frozen
 
 PlacedRecords: TypeAlias = Iterator[tuple[str, Json]]
 """Records with their places in a file."""
@@ -34,7 +34,7 @@ class BadRow(ValueError):
     """An invalid row. The message is the reason, such as "missing question"."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sample:
     """A sample for recognising a form: the names in a folder, or the head of a file and its first record."""
 

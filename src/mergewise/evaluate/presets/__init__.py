@@ -32,21 +32,21 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, TypeAlias, get_args
 
 from mergewise.errors import UsageError, one_of
 from mergewise.evaluate.methods import METHODS, Judge, Method, names_in
-from mergewise.types import Json
+from mergewise.types import Json, frozen
 
 Shape: TypeAlias = Literal["wide", "stacked", "curve"]
 Published: TypeAlias = tuple[tuple[float | None, ...], ...]
 """For each group the numbers of its columns, as printed. None for a missing number."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PresetGroup:
     """A group of columns for one question set. `sets` names suitable sets, closest to the paper's first.
 
@@ -61,7 +61,7 @@ class PresetGroup:
         return next((name for name in self.sets if name in names), None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PresetColumn:
     """A column. `metric` is a score of `rows.parquet`. A column that `is_mean` holds the mean of its group's other columns."""
 
@@ -73,7 +73,7 @@ class PresetColumn:
     decimals: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PresetRow:
     """A row of a table.
 
@@ -110,7 +110,7 @@ class PresetRow:
         return True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Preset:
     """One table or figure of a paper."""
 

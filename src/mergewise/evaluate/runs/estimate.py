@@ -9,14 +9,14 @@ Contexts and prompts are real, but a counting model replaces the chat model. Lim
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mergewise.evaluate.evaluator import Evaluator
 from mergewise.evaluate.methods import MethodCells
 from mergewise.evaluate.question_sets import Question
 from mergewise.extend import CachedChat, call_key
 from mergewise.protocols import ChatModel, TokenCounter
-from mergewise.types import Message, Reply, Usage
+from mergewise.types import Message, Reply, Usage, frozen
 
 QUESTIONS = 5
 
@@ -54,7 +54,7 @@ class CountingChat:
         yield reply
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MethodEstimate:
     """The estimated costs of a method's missing rows: calls and tokens of a chat model, and seconds on this machine."""
 

@@ -8,18 +8,18 @@ import platform
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import asdict, field, fields, is_dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, get_args, get_origin, get_type_hints
 
 from mergewise.errors import UsageError
-from mergewise.types import Json
+from mergewise.types import Json, frozen
 
 FORMAT = 1
 PACKAGES = ("mergewise", "lancedb", "pyarrow", "numpy", "onnxruntime", "tokenizers", "torch", "transformers")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlannedSet:
     """A question set. `asked` of its `questions` are in the plan. `digest` covers the questions, `documents` the documents."""
 
@@ -31,7 +31,7 @@ class PlannedSet:
     embedder: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlannedMethod:
     """A method of the plan.
 
@@ -48,7 +48,7 @@ class PlannedMethod:
     weights: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlannedRows:
     """The rows of a method on a set, in one mode of answering. `mode` is empty if only contexts are judged.
 
@@ -65,7 +65,7 @@ class PlannedRows:
     mode: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Machine:
     system: str = ""
     processor: str = ""
@@ -73,7 +73,7 @@ class Machine:
     python: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunPlan:
     """The plan of a run.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, field, fields
 from typing import NamedTuple
 
 from mergewise.evaluate.judged import FoundText, LostStage, LostText
 from mergewise.extend import span_json
-from mergewise.types import Context, Json, JsonDict, Span
+from mergewise.types import Context, Json, JsonDict, Span, frozen
 
 
 class RowKey(NamedTuple):
@@ -27,7 +27,7 @@ class RowKey(NamedTuple):
     repeat: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunPassage:
     """A passage of a context.
 
@@ -39,13 +39,13 @@ class RunPassage:
     text: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RankedDocument:
     doc: str
     score: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunRow:
     """The outcome of one question, method and budget.
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from mergewise.errors import UsageError
 from mergewise.evaluate.question_sets import Evidence
 from mergewise.extend import span_json
-from mergewise.types import JsonDict
+from mergewise.types import JsonDict, frozen
 
 MADE = "made "
 """Prefix of the kind of a made question in a file."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MadeQuestion:
     """A made question. `made` names its author: "rules", or the spec of the chat model. Heading questions have no `answers`."""
 

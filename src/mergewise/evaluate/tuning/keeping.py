@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from mergewise.evaluate.runs.digests import digest, question_digest
 from mergewise.evaluate.runs.lines import RowLines, known_lines
 from mergewise.evaluate.tuning.measuring import Measure, PointScore
 from mergewise.evaluate.tuning.space import Point
-from mergewise.types import Json
+from mergewise.types import Json, frozen
 
 LEDGER = "ledger.jsonl"
 ALPHA = 0.005
@@ -48,7 +47,7 @@ class KeptMeasure:
         return [self._known[point.key, key] for point in points]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HoldoutAccess:
     """A use of held-out questions: the level of the test, and the number of earlier uses of some of these questions."""
 

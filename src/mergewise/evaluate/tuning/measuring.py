@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import log
 from typing import Literal, TypeAlias, get_args
 
@@ -15,14 +15,14 @@ from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.searches import SearchMemory, shared_state
 from mergewise.evaluate.tuning.space import Point
 from mergewise.extend import Calibrated, Calibration, RememberingReranker
-from mergewise.types import Context
+from mergewise.types import Context, frozen
 
 Metric: TypeAlias = Literal["evidence", "all", "answer", "density"]
 _LEAST = 1e-6
 METRICS: tuple[Metric, ...] = get_args(Metric)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PointScore:
     score: float
     tokens: int

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from mergewise import SearchSettings
 from mergewise.extend import Range, range_of, resolve, split_spec, with_parameters
+from mergewise.types import frozen
 
 Value: TypeAlias = float | int | bool | str
 Place: TypeAlias = Literal["strategy", "search", "weights"]
@@ -23,7 +24,7 @@ WIDE = 10.0
 """A range is wide if its upper end is more than this many times the default, and more than this number."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dimension:
     """A parameter with its default, and either its declared range or its other choices."""
 
@@ -66,7 +67,7 @@ class Dimension:
         return rounded if rounded in self.declared else self.default
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Point:
     """A strategy spec with changed parameters of the strategy, the search or the weights."""
 

@@ -16,7 +16,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from itertools import zip_longest
 from pathlib import Path
 
@@ -35,7 +35,7 @@ from mergewise.evaluate.tuning.measuring import METRICS, ContextMeasure, Measure
 from mergewise.evaluate.tuning.space import Dimension, Point, Value, dimensions_of, drawn_points
 from mergewise.extend import STRATEGY, Range, number, ranges, whole
 from mergewise.protocols import DoubleArray
-from mergewise.types import Json, JsonDict
+from mergewise.types import Json, JsonDict, frozen
 
 FOLDER = ".tuning"
 """Folder of rows and ledgers, in the index's directory."""
@@ -53,7 +53,7 @@ SEEN = 24
 """Minimum of measured questions for a winner, if trials run out of time."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HeldOut:
     """The comparison of the winner with the default, on questions that did not choose it.
 
@@ -87,7 +87,7 @@ class HeldOut:
         return self.interval[0] > 0 and self.p <= self.alpha
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TuningReport:
     """The result of a tuning.
 
@@ -166,7 +166,7 @@ class TuningReport:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FoldedQuestions:
     """Questions in a random order that takes each fold in turn, with the fold of each question."""
 
@@ -397,7 +397,7 @@ def probe_dimensions(
     return kept, idle
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trials:
     """The scores of points: `rows[j][i]` is the score of `points[i]` on question j. The first point is the default."""
 

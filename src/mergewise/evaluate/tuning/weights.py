@@ -53,7 +53,7 @@ from mergewise.extend import (
     weights_text,
 )
 from mergewise.protocols import DoubleArray, IndexReader, Reranker, StoreReader
-from mergewise.types import JsonDict, Span
+from mergewise.types import JsonDict, Span, frozen
 
 NAMES = ("bias", *FEATURES)
 PULLS = (1.0, 0.1, 0.01)
@@ -183,7 +183,7 @@ def fitting_points(strategy: str, reranker: Reranker | None) -> list[Point]:
     return [Point(strategy, {"weights": fit} if fit else {}) for fit in fits]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recalibration:
     """A shift and a slope for the log-odds of `Context.complete`.
 
@@ -205,7 +205,7 @@ class Recalibration:
         return f"{what}: log-loss of Context.complete {self.after:.3f} instead of {self.before:.3f}, cross-validated"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WeightsReport:
     """The result of a fit.
 

@@ -21,12 +21,12 @@ from mergewise.text.markup import readable, says_something
 from mergewise.text.sections import markdown_headings, paragraphs, shared_path, short_name
 from mergewise.text.sentences import MAX_CHARS_PER_TOKEN, split_long, strip_span
 from mergewise.text.units import ITEM, TextUnit, split_units
-from mergewise.types import Document, DocumentUnit, Heading, Kind, Lead, Leaf, Section, Sentence
+from mergewise.types import Document, DocumentUnit, Heading, Kind, Lead, Leaf, Section, Sentence, frozen
 
 _SIZE = Range(1, 1_000_000)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TreeSettings(CheckedFields):
     """Sizes in tokens of the built-in counter, or in characters. With the defaults, contexts of SQuAD hold the
     whole evidence for .78, .90 and .93 of the questions at 128, 384 and 640 tokens.
@@ -54,7 +54,7 @@ PRESETS: Presets = {
 """`paper`: the text on Auto-Merge retrieval. Leaves have 200 characters, and sections with fewer than 500 are joined."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tree:
     """One document's nodes: leaves in document order, and sections in pre-order, beginning with the document itself.
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from mergewise.index.tree.tables import LEAF, NAME, SECTION, name_digest
 from mergewise.protocols import FloatArray, OrderedBy, RowReader
-from mergewise.types import Definition, Leaf, LeafSentences, Section, Span
+from mergewise.types import Definition, Leaf, LeafSentences, Section, Span, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LeafStart:
     """The start of a leaf in its document. The leaf ends at the start of the next one, or with the document."""
 

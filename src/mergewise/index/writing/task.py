@@ -16,7 +16,7 @@ from mergewise.index.writing.segments import TextSegment
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.prompting.records import Fields
 from mergewise.text.spans import number_ranges
-from mergewise.types import JsonDict, Message, Usage
+from mergewise.types import JsonDict, Message, Usage, frozen
 
 Item = TypeVar("Item")
 
@@ -42,7 +42,7 @@ class WritingSource:
         return sum(self.segments[number].tokens for number in numbers)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WritingRequest:
     """One call: the segments to show, in order, and the segments to write about (`asked`).
 
@@ -59,7 +59,7 @@ class WritingRequest:
     rejected: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WritingTask(Generic[Item]):
     """A writing task of a view.
 
@@ -78,7 +78,7 @@ class WritingTask(Generic[Item]):
     output: Callable[[WritingRequest], int]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Policy:
     """The number of attempts, and the amount of text per call.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,10 @@ from mergewise.server.logs import log
 from mergewise.server.records import CollectionRecord, Job, JobState, Upload
 from mergewise.server.spool import local_blob
 from mergewise.server.state import State
-from mergewise.types import Json, JsonDict
+from mergewise.types import Json, JsonDict, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobWork:
     """The work of jobs on an index: a single job, or several uploads to one collection."""
 

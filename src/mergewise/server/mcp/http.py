@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import Any, cast
@@ -25,7 +24,7 @@ from mergewise.server.problems import HTTPProblem
 from mergewise.server.records import Job, JobKind, Upload
 from mergewise.server.routing import token_of
 from mergewise.server.scoped import Scoped, ScopedService, Service, check_scope
-from mergewise.types import Document, DocumentInfo, Json
+from mergewise.types import Document, DocumentInfo, Json, frozen
 
 PATH = "/mcp"
 SESSION = "shown_"
@@ -76,7 +75,7 @@ def mcp_endpoint(service: Service) -> tuple[list[BaseRoute], AbstractAsyncContex
     return routes, server.session_manager.run()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServedLibrary:
     """A collection as a token sees it, with the methods of `IndexLibrary`."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from mergewise import Index
@@ -17,10 +17,10 @@ from mergewise.server.collection_query import CollectionQuery, QuestionEvent
 from mergewise.server.collections import indexing_notice
 from mergewise.server.mcp.tools import Caller, mcp_server
 from mergewise.server.targets import collection_name, descriptive_name
-from mergewise.types import Document
+from mergewise.types import Document, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexLibrary(IndexDocuments):
     """An index for the tools. All methods except `url` raise MergewiseError."""
 
@@ -59,7 +59,7 @@ class IndexLibrary(IndexDocuments):
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LocalCallers:
     """The only caller of an index, with one session. The first call opens the index, so that the command starts at once."""
 

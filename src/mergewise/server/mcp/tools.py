@@ -11,7 +11,6 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
 from inspect import Parameter, Signature, signature
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
@@ -34,7 +33,7 @@ from mergewise.server.collection_query import CollectionQuery
 from mergewise.server.openai.completions import web_address
 from mergewise.server.openai.markup import without_images
 from mergewise.server.problems import log_failure, problem_of
-from mergewise.types import Document, Json, JsonDict
+from mergewise.types import Document, Json, JsonDict, frozen
 
 if TYPE_CHECKING:
     from mergewise.server.mcp.http import ServedLibrary
@@ -144,7 +143,7 @@ def _short_schema(schema: Json, hidden: Sequence[str]) -> JsonDict:
     return {"type": "object", "properties": properties, "required": schema.get("required", [])}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AgentTools:
     """The functions behind the tools. Models read their docstrings: changing one changes a prompt."""
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
-from mergewise.types import Heading
+from mergewise.types import Heading, frozen
 
 _ANCHOR = re.compile(r"\s*\{[#/][^{}]*\}\s*$")
 # code, numbers of versions and dates, and lists of names
@@ -20,7 +19,7 @@ _DENSE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 _WORDS, _LENGTHS, _DENSE_LENGTHS = range(3, 10), range(14, 71), range(6, 31)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SuggestedQuestion:
     """A suggestion: the `text` to show, the `title` of its document, and the `question` to ask."""
 

@@ -9,7 +9,6 @@ import json
 import secrets
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -29,7 +28,7 @@ from mergewise.server.problems import openai_error, refusal
 from mergewise.server.routing import READ, InService, ScopedRoute, request_id_of
 from mergewise.server.scoped import Scoped, ScopedService
 from mergewise.server.streams import EventStream, until_disconnect
-from mergewise.types import Json, JsonDict, Message, ReplyOptions, Usage
+from mergewise.types import Json, JsonDict, Message, ReplyOptions, Usage, frozen
 
 router = APIRouter(route_class=ScopedRoute)
 
@@ -135,7 +134,7 @@ def _without_surrogates(options: Json) -> JsonDict:
     return clean
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ask:
     """A request for an answer: its service, form and profile, and the conversation."""
 

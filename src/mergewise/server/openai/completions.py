@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -20,13 +20,13 @@ from mergewise.server.collection_query import QuestionEvent
 from mergewise.server.collections import key_of
 from mergewise.server.logs import log
 from mergewise.server.openai.markup import ImageEscaper, literal, position_without_images, without_images
-from mergewise.types import Json, JsonDict, Usage
+from mergewise.types import Json, JsonDict, Usage, frozen
 
 _CHUNK = "chat.completion.chunk"
 _WEB = re.compile(r"https?://(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::\d+)?(?=[/?#]|\Z)", re.ASCII | re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompletionStyle:
     """Style of answers.
 
@@ -169,7 +169,7 @@ def open_webui_events(sources: Sequence[MarkedSource]) -> Iterator[JsonDict]:
         yield {"event": {"type": "source", "data": data}}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Completion:
     """The frame of a completion. `ignored` lists the parameters that were accepted without effect."""
 

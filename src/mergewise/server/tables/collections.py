@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from mergewise.extend import is_url
 from mergewise.server.database import Database, Row
 from mergewise.server.records import CollectionRecord
 from mergewise.server.tables.rows import Conflict, columns, insert, record_of, update
-from mergewise.types import Json
+from mergewise.types import Json, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CollectionTable:
     """The collections in a database. Paths within `storage` are stored relative to it, so that the data can be moved."""
 

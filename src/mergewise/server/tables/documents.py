@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from mergewise.server.database import Database, Row, StateTables
 from mergewise.server.records import DocumentState, DocumentStatus, Upload
 from mergewise.server.tables.rows import ALL, columns, insert, record_of, records_of, selection, update
-from mergewise.types import Json
+from mergewise.types import Json, frozen
 
 _OF_UPLOADS = ("name", "title", "metadata", "blob", "bytes", "media_type", "is_document")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DocumentTable:
     """The states of documents in a database. Documents from folders, or from an older index, have none."""
 

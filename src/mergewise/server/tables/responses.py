@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
 
 from mergewise.server.database import Database
 from mergewise.server.records import Token
 from mergewise.server.tables.rows import ALL, insert
-from mergewise.types import Json, JsonDict
+from mergewise.types import Json, JsonDict, frozen
 
 RESPONSE_SECONDS, MOST_RESPONSES = 30 * 86_400.0, 200
 """Seconds for which responses are kept, and their number per token."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OwnResponses:
     """The responses of a token with its rights (`Token.owner`)."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
 from secrets import token_hex, token_urlsafe
@@ -13,12 +12,12 @@ from secrets import token_hex, token_urlsafe
 from mergewise.server.database import Database, Row
 from mergewise.server.records import Scope, Token, checked_scopes
 from mergewise.server.tables.rows import columns, insert, record_of, records_of
-from mergewise.types import Json
+from mergewise.types import Json, frozen
 
 _TOKEN = re.compile(r"mw_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TokenTable:
     """The tokens and sessions in a database. Secrets are stored only as sha256."""
 

@@ -15,7 +15,6 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from errno import ENOSPC
 from hashlib import blake2b
@@ -48,6 +47,7 @@ from mergewise.store.places.lease import NAME as LEASE_NAME
 from mergewise.store.places.objects import ListedObject, Objects, StoredObject, Superseded
 from mergewise.store.places.place import ManifestState, PlaceSize, Stamp, Tag, WritingRight
 from mergewise.store.places.shard import ShardState
+from mergewise.types import frozen
 
 if TYPE_CHECKING:
     from lancedb._lancedb import Table as LanceTable
@@ -70,7 +70,7 @@ _INDEX_NAME = re.compile(r"[0-9a-f]{16}")
 _AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BucketTag:
     """One write of the manifest. `index` is a random name of the index, `remade` counts recreated tables."""
 

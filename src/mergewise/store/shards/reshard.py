@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, chain, groupby, zip_longest
 from typing import TypeAlias
 
@@ -28,7 +28,7 @@ from mergewise.store.manifest import Manifest, ShardedManifest, ViewState
 from mergewise.store.places.place import Place
 from mergewise.store.shards.store import ShardedStore, in_threads
 from mergewise.store.tables import with_own_ids
-from mergewise.types import DocumentInfo, RowId
+from mergewise.types import DocumentInfo, RowId, frozen
 
 # characters of the documents in one change, with some for each document
 CHARACTERS, OF_EACH = 2_000_000, 1_000
@@ -36,7 +36,7 @@ CHARACTERS, OF_EACH = 2_000_000, 1_000
 DISTANCE = 1 << 32
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _RowOfDocument:
     id: RowId
     document: int

@@ -29,7 +29,7 @@ from mergewise.text.support.names import (
     root,
 )
 from mergewise.text.terms import content_terms
-from mergewise.types import Part
+from mergewise.types import Part, frozen
 
 _UNSPACED = re.compile(r"[぀-ヿ㐀-鿿가-힯]{2,}")  # characters that are words or parts of words
 _RUN_ON = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]{3,}")  # Thai and others, written without spaces
@@ -63,7 +63,7 @@ def _goes_on(before: str, after: str) -> bool:
     return bool(before) and before[-1] not in _STOPS and "\n" not in gap
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SourceClause:
     """A clause of a source, without mark-up."""
 
@@ -72,7 +72,7 @@ class SourceClause:
     negates: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KnownSentence(SourceClause):
     """A sentence of a source at `place`. `cut` is true if an edge of its extract cuts it."""
 

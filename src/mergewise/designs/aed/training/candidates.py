@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from mergewise.designs.aed import units
@@ -20,7 +20,7 @@ from mergewise.generate.sources import Source
 from mergewise.prompting.quoting import code_for
 from mergewise.text.sections import heading_path
 from mergewise.text.sentences import split_sentences
-from mergewise.types import DocumentInfo, Json, Message, Span
+from mergewise.types import DocumentInfo, Json, Message, Span, frozen
 
 if TYPE_CHECKING:
     from mergewise.protocols import IndexReader
@@ -33,7 +33,7 @@ TRIPLETS = "triplet"  # the name of the view
 _LINE, _WORD = re.compile(r".+"), re.compile(r"\S+")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TrainCandidate:
     """A candidate u.
 
@@ -55,7 +55,7 @@ class TrainCandidate:
         return "\n".join(filter(None, [heading_path(self.title, self.headings), self.text]))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Example:
     """A question of a set, with its gold answers."""
 
@@ -65,7 +65,7 @@ class Example:
     set: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LabelSource:
     """Questions with the index to search.
 

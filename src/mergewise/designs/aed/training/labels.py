@@ -39,7 +39,7 @@ from mergewise.index.executors import INLINE, Executor
 from mergewise.models.cppl import ALPHA, cppl
 from mergewise.models.decoding import decode_each
 from mergewise.ranges import CheckedFields, Range
-from mergewise.types import AnyPath, Json, JsonDict, Span
+from mergewise.types import AnyPath, Json, JsonDict, Span, frozen
 
 if TYPE_CHECKING:
     from mergewise.protocols import CausalModel, IndexReader
@@ -54,7 +54,7 @@ OnProgress = Callable[[int, int, str], None]
 """Callback with the finished questions, the total of questions, and the current question."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LabelSettings(CheckedFields):
     """Settings of labelling."""
 
@@ -76,7 +76,7 @@ class LabelSettings(CheckedFields):
         return {"alpha": self.alpha, "count": asdict(self)[kind], "longest": self.longest}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Label:
     """A candidate with its CPPL, 1 or more. Lower is better."""
 
@@ -84,7 +84,7 @@ class Label:
     cppl: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LabelledQuestion:
     """A question with its labelled candidates.
 

@@ -28,7 +28,7 @@ from mergewise.models.causal.loading import quietly
 from mergewise.models.cross_encoder import ONNXCrossEncoder
 from mergewise.ranges import SHARE, CheckedFields, Range
 from mergewise.text.spans import one_line
-from mergewise.types import JsonDict
+from mergewise.types import JsonDict, frozen
 
 LONGEST_GRADIENT = 1.0
 LEVEL_QUESTIONS = 64  # questions for setting the level of the utilities
@@ -41,7 +41,7 @@ OnProgress = Callable[[int, int, str], None]
 Level = Literal["gain", "free"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TrainSettings(CheckedFields):
     """Settings of the training. Defaults are AED-RAG's (appendix C) if the paper states them.
 

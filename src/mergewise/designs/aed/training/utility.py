@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from mergewise.designs.aed.training.bases import check_base, check_packages
@@ -15,13 +15,13 @@ from mergewise.designs.aed.training.labels import DAMAGE, LabelStore, write_whol
 from mergewise.designs.aed.training.scoring import count_cut, question_utilities
 from mergewise.designs.aed.training.trainer import OnProgress, Trained, TrainSettings, digest, export, train
 from mergewise.errors import UsageError
-from mergewise.types import Json
+from mergewise.types import Json, frozen
 
 RESULT, STATE = "training.json", "checkpoint"
 CHECKED = 8  # candidates to compare the exported model with the trained one
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TrainingReport:
     """The content of `training.json`: parameters, counts, learning curve, and measures on held-out questions.
 

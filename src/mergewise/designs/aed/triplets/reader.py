@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 import numpy as np
 
@@ -14,10 +14,10 @@ from mergewise.index.tree.tables import LEAF
 from mergewise.index.views import all_rows, count_rejects, rejects_text, unfinished_lines, unfinished_of
 from mergewise.protocols import RowReader
 from mergewise.text.sections import shared_path
-from mergewise.types import JsonDict
+from mergewise.types import JsonDict, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TripletReport:
     """Statistics of the view, with the field names of `info --view triplet --json`.
 
@@ -54,7 +54,7 @@ class TripletReport:
 _PLACES = ("first_leaf", "id", "leaf_count")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LeafBounds:
     """Offsets of a leaf."""
 
@@ -63,7 +63,7 @@ class LeafBounds:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TripletReader:
     """Access to the triplets for the duration of a question."""
 

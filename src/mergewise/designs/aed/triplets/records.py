@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
@@ -12,7 +11,7 @@ from mergewise.index.views import PromptHash, json_column
 from mergewise.ranges import SHARE, CheckedFields, Range
 from mergewise.store.tables import Table
 from mergewise.text.spans import one_line
-from mergewise.types import DocumentRows, LeafId, OverLeaves, RowId, Span
+from mergewise.types import DocumentRows, LeafId, OverLeaves, RowId, Span, frozen
 
 Made: TypeAlias = str
 """Maker of a passage's triplets: the chat "model" or "rules"."""
@@ -20,7 +19,7 @@ Made: TypeAlias = str
 SEPARATOR = " | "
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TripletSettings(CheckedFields):
     """Settings of the triplet view. The paper states only the size of a passage, a hundred words.
 
@@ -52,7 +51,7 @@ class Triplet(NamedTuple):
         return SEPARATOR.join(one_line(part).replace("|", "/") for part in self[:3])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TripletSet(OverLeaves):
     """T = {(h_1, r_1, t_1), ...} of one passage (Eq. 4). It may be empty.
 
@@ -83,7 +82,7 @@ class TripletSet(OverLeaves):
         return tuple(Span(self.doc_id, start, end) for start, end in places)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TripletExtraction:
     """Statistics of the extraction for one document.
 

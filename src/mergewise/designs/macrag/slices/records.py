@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import pairwise
 from typing import Annotated, Literal, TypeAlias
 
@@ -13,7 +13,7 @@ from mergewise.index.views import PromptHash, search_rows
 from mergewise.protocols import RowReader
 from mergewise.ranges import Range, check_fields, short_repr
 from mergewise.store.tables import Table
-from mergewise.types import DocumentRows, LeafId, OverLeaves, Part, RowId, Span, Spanned
+from mergewise.types import DocumentRows, LeafId, OverLeaves, Part, RowId, Span, Spanned, frozen
 
 Unit: TypeAlias = Literal["tokens", "characters"]
 
@@ -27,7 +27,7 @@ VECTORS = {
 _SIZE, _SHARED = Range(1, 1_000_000), Range(0, 1_000_000)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SliceSettings:
     """Settings of the slice view. The default sizes are those of MacRAG's appendix A.5.
 
@@ -70,7 +70,7 @@ PRESETS = {"paper": {"summary": "abstractive"}}
 """`paper`: section 3.1.2 of MacRAG. The default sizes already equal the paper's."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Chunk(Spanned):
     """A stretch of whole sentences, overlapping the next one (MacRAG section 3.1.1), with its summary.
 
@@ -97,7 +97,7 @@ SLICE_GAP = " "
 """The separator of the parts of a slice that do not touch in the document."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Slice:
     """A piece of a chunk's summary (MacRAG section 3.1.3), the smallest unit of the search.
 
@@ -114,7 +114,7 @@ class Slice:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SliceParts:
     """A slice without its text."""
 
@@ -128,7 +128,7 @@ class SliceParts:
         return tuple(Span(self.doc_id, start, end) for start, end in self.parts)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChunkBounds(OverLeaves):
     """The position of a chunk, by which neighbours are merged. `document` is the number of its document."""
 
@@ -150,7 +150,7 @@ def tables(settings: SliceSettings) -> tuple[Table, Table]:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SliceReport:
     """The numbers of chunks by the kind of their summary: written by the chat model, or the chunk's own sentences."""
 
@@ -167,7 +167,7 @@ class SliceReport:
         yield f"{self.chunks} chunks, {self.written} summaries by the chat model, {self.extracts} by their own sentences"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SliceReader:
     """The reader of the slice view for one question."""
 

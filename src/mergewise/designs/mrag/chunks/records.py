@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
@@ -16,20 +15,20 @@ from mergewise.ranges import CheckedFields, Range
 from mergewise.store.tables import Table
 from mergewise.store.views import ViewRows
 from mergewise.text.sections import shared_path, short_name
-from mergewise.types import DocumentRows, Part, RowId, Rows, Spanned
+from mergewise.types import DocumentRows, Part, RowId, Rows, Spanned, frozen
 
 _SIZE = Range(1, 1_000_000)
 _Most = Annotated[int, _SIZE, "Maximum size of a chunk in tokens; longer ones are split between sentences"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FixedSettings(CheckedFields):
     """Settings of the view `fixed`. M-RAG's Fixed-Size RAG has 128 tokens."""
 
     size: Annotated[int, _SIZE, "Tokens of a chunk; the last chunk of a document may be shorter"] = 128
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SemanticSettings(CheckedFields):
     """Settings of the view `semantic`. Defaults are Kamradt's: a neighbour on each side, the 95th percentile."""
 
@@ -43,7 +42,7 @@ PIC_PRESETS = {"paper": {"summary": "abstractive", "most": 1_000_000}}
 """`paper`: Kamradt's rule does not split long chunks, and a chat model writes PIC's summaries."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PICSettings(CheckedFields):
     """Settings of the view `pic`, after Wang et al. 2025. In the paper a chat model writes the summaries."""
 
@@ -60,7 +59,7 @@ class PICSettings(CheckedFields):
     prompt: PromptHash = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TextChunk(Spanned):
     """A part of a document. The chunks of a view tile the document, without gaps or overlaps.
 
@@ -88,7 +87,7 @@ BY_SIZE, BY_DISTANCE = "size", "distance"
 BY_EXTRACT, BY_WRITTEN = "extractive summary", "written summary"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChunkReader:
     """Access to one of the three views for the duration of a question."""
 

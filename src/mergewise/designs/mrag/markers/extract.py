@@ -20,7 +20,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import islice
 from math import ceil
 from pathlib import Path
@@ -47,7 +47,7 @@ from mergewise.text.alignment import words
 from mergewise.text.sections import heading_path
 from mergewise.text.support.judge import Judge
 from mergewise.text.support.sources import Extract, ReadSource
-from mergewise.types import SHIPPED, Json, Message, Prompts, PromptTemplate
+from mergewise.types import SHIPPED, Json, Message, Prompts, PromptTemplate, frozen
 
 SAME = 0.9  # minimum share of common words of duplicate values
 _LONGEST_KEY = 2_000  # characters
@@ -64,7 +64,7 @@ FIELDS: Fields = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RawMarker:
     """A marker as a model wrote it, and its value grounded in its paragraphs."""
 

@@ -10,13 +10,12 @@ A sentence without support is replaced by the nearest sentence of the paragraphs
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from mergewise.text.sentences import split_sentences
 from mergewise.text.support.judge import Judge
 from mergewise.text.support.names import forms, in_order
-from mergewise.types import Part
+from mergewise.types import Part, frozen
 
 Ungrounded: TypeAlias = Literal["replace", "drop", "keep"]
 """Treatment of a sentence without support in its paragraphs: replace it by their nearest sentence, drop it, or keep it."""
@@ -61,7 +60,7 @@ class _ValuePart(NamedTuple):
     judged: ValueSentence
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Grounder:
     """Grounder of values in the paragraphs of a document with these keys."""
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from statistics import fmean, pvariance, quantiles
 from typing import Literal
 
 from mergewise.designs.mrag.markers.records import COPY, EXTRACTION, MARKER, Marker, MarkerExtraction
 from mergewise.index.views import all_rows, count_rejects, rejects_text, search_rows, unfinished_lines, unfinished_of
 from mergewise.protocols import RowReader
-from mergewise.types import JsonDict
+from mergewise.types import JsonDict, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TokenLengths:
     """Distribution of the tokens of keys or values, as in the boxes of Figure 5."""
 
@@ -28,7 +28,7 @@ class TokenLengths:
         return f"quartiles {low:.0f}, {middle:.0f}, {high:.0f}, maximum {self.most}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MarkerReport:
     """Statistics of the view, with the field names of `info --view marker --json`.
 
@@ -99,7 +99,7 @@ def _lengths(tokens: Sequence[int]) -> TokenLengths:
 # -- the reader
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MarkerReader:
     """Access to the markers for the duration of a question."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from mergewise.designs.mrag.chunks.fixed import fixed_bounds
@@ -15,7 +14,7 @@ from mergewise.models.tokens import count_tokens
 from mergewise.ranges import SHARE, CheckedFields, Range
 from mergewise.store.tables import Table
 from mergewise.text.sentences import strip_span
-from mergewise.types import DocumentRows, Part, RowId, Sentence, Span
+from mergewise.types import DocumentRows, Part, RowId, Sentence, Span, frozen
 
 Made: TypeAlias = str
 """Maker of a marker: the chat "model", "rules", or "copy" for a copy of a segment without a marker (k = v)."""
@@ -24,7 +23,7 @@ Made: TypeAlias = str
 COPY = "copy"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MarkerSettings(CheckedFields):
     """Settings of the marker view, as in M-RAG section 2.1. If a chat model is configured, it writes the markers."""
 
@@ -108,7 +107,7 @@ class Draft(NamedTuple):
     made: Made = "rules"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Marker:
     """A key k to search and a value v for the context (M-RAG section 2.1).
 
@@ -146,7 +145,7 @@ class Marker:
         return tuple(Span(self.doc_id, start, end) for start, end in places)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MarkerExtraction:
     """Statistics of the extraction for one document.
 
