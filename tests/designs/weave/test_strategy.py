@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from mergewise.designs import VIEWS
 from mergewise.designs.strategies import assemble
+from mergewise.designs.weave.parameters import Weave
+from mergewise.designs.weave.strategy import REACH, gather
 from mergewise.errors import UsageError
 from mergewise.index.tree import TreeSettings
 from mergewise.models.record import Models
@@ -37,6 +39,16 @@ def test_a_hop_follows_the_name_that_the_evidence_gives() -> None:
     assert any(f"expected gain {notes['ada moor'].gain:.2f}" in step.reason for step in hops)
     assert Cause.HOP in {step.cause for step in found.trace if step.action == "take"}
     assert not any(step.action == "hop" for step in weave(question, FILMS, spec="weave(hops=0)").trace)
+
+
+@pytest.mark.parametrize("hit", [0, 4, 8])
+def test_text_around_the_first_hits_is_read_in_their_document_alone(hit: int) -> None:
+    lines = [f"Part {n} is grey." if n != hit else "The red lamp blinks." for n in range(9)]
+    manual = Document(id="b", title="Lamp", text="".join(f"# S{n}\n\n{line}\n\n" for n, line in enumerate(lines)))
+    around = [Document(id=name, title="Other", text=f"# {name}\n\nNothing here.\n") for name in "ac"]
+    found = gather("red lamp blinks", reader_of(around[0], manual, around[1]), Weave(k=1, hops=0), [])
+    texts = [sentence.text for sentence in found.pool.sentences]
+    assert sorted(texts) == sorted(lines[max(0, hit - REACH) : hit + REACH + 1])
 
 
 def test_hops_work_in_manuals_where_headings_are_plain_words() -> None:
