@@ -29,11 +29,12 @@ from benchmarks.manuals import Asked
 from mergewise.engine import Index
 from mergewise.evaluate.loaders import load_question_set
 from mergewise.evaluate.run import chosen_questions
-from mergewise.evaluate.tuning.weights import Array, logistic
+from mergewise.evaluate.tuning.weights import logistic
 from mergewise.evaluate.words import normalise
 from mergewise.generate import extractive
 from mergewise.generate.confidence import FOUND, SURE, Signals
 from mergewise.generate.quotable_texts import QuotableTexts
+from mergewise.protocols import DoubleArray
 from mergewise.text.terms import content_terms
 from mergewise.types import Answer, Span
 
@@ -41,7 +42,7 @@ SETS = ("manuals", "squad", "covidqa", "2wiki")
 RANKED = SETS[:3]  # sets for fitting the ranking of sentences
 RIDGE = 1e-2
 
-Rows: TypeAlias = tuple[Array, Array, float]
+Rows: TypeAlias = tuple[DoubleArray, DoubleArray, float]
 
 
 def load_asked(name: str, cache: Path, embedder: str, split: str, limit: int) -> tuple[Index, list[Asked]]:
@@ -58,7 +59,7 @@ def load_asked(name: str, cache: Path, embedder: str, split: str, limit: int) ->
 # -- weights
 
 
-def rows_of(index: Index, asked: Sequence[Asked], names: Sequence[str]) -> tuple[Array, Array]:
+def rows_of(index: Index, asked: Sequence[Asked], names: Sequence[str]) -> tuple[DoubleArray, DoubleArray]:
     """Return the features of the sentences of each context, and a label for each: 1 if the sentence answers."""
     features, answers = [], []
     for one in asked:
@@ -81,7 +82,7 @@ def fit(cache: Path, limit: int) -> None:
         _print_weights(f"{embedder}, sure", _names(SURE, embedder != "none"), sure)
 
 
-def _print_weights(what: str, names: Sequence[str], weights: Array) -> None:
+def _print_weights(what: str, names: Sequence[str], weights: DoubleArray) -> None:
     print(
         what,
         {name: round(float(weight), 2) for name, weight in zip(("bias", *names), weights, strict=True)},
@@ -117,7 +118,7 @@ def judged(index: Index, asked: Sequence[Asked]) -> Iterator[Judged]:
         yield Judged(one, answer, quoted.signals, is_right(answer, one), is_right(first, one))
 
 
-def fit_confidence(sets: Sequence[Sequence[Judged]]) -> tuple[Array, Array]:
+def fit_confidence(sets: Sequence[Sequence[Judged]]) -> tuple[DoubleArray, DoubleArray]:
     """Fit the weights of `confidence.FOUND` and `confidence.SURE`, each with the bias in front.
 
     FOUND: positives are the right answers, negatives the answers to unanswerable questions; wrong answers are left out.

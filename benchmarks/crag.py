@@ -20,8 +20,9 @@ from mergewise.engine import Index
 from mergewise.evaluate.loaders import load_question_set
 from mergewise.evaluate.question_sets import QuestionSet
 from mergewise.evaluate.run import chosen_questions
-from mergewise.evaluate.tuning.weights import Array, logistic
+from mergewise.evaluate.tuning.weights import logistic
 from mergewise.models.record import EmbedderUtilities, WordUtilities
+from mergewise.protocols import DoubleArray
 from mergewise.text.sections import search_key
 
 SETS = ("2wiki", "covidqa", "hotpotqa-long", "squad")
@@ -29,7 +30,7 @@ OUT = "musique-long"
 K = 10
 
 
-def features(index: Index, task: QuestionSet, limit: int) -> tuple[Array, Array, int]:
+def features(index: Index, task: QuestionSet, limit: int) -> tuple[DoubleArray, DoubleArray, int]:
     """Return (passages, 2) cosine and coverage, (passages,) labels (overlap with the evidence), and the number of questions."""
     state = index.state()
     reader = state.reader(None)

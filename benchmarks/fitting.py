@@ -29,9 +29,10 @@ from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.place import PLACE_WEIGHTS, place_features
 from mergewise.designs.weave.selection import select
 from mergewise.evaluate.run import Split
-from mergewise.evaluate.tuning.weights import Array, Case, case_of, logistic, rows_of
+from mergewise.evaluate.tuning.weights import Case, case_of, logistic, rows_of
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
+from mergewise.protocols import DoubleArray
 from mergewise.retrieve.hybrid import HybridReader
 
 BUDGETS = (128, 300, 640)
@@ -95,7 +96,7 @@ def groups_of(split: Split, options: argparse.Namespace, embedder: str = "minilm
     }
 
 
-def shares(group: Group, weights: Array) -> Array:
+def shares(group: Group, weights: DoubleArray) -> DoubleArray:
     """Return the share of questions with all evidence selected at each budget."""
     held = []
     for asked, case, texts in group:
@@ -106,14 +107,14 @@ def shares(group: Group, weights: Array) -> Array:
     return np.asarray(np.array(held, float).mean(axis=0))
 
 
-def target(groups: Mapping[str, Group], weights: Array, floor: Mapping[str, Array]) -> float:
+def target(groups: Mapping[str, Group], weights: DoubleArray, floor: Mapping[str, DoubleArray]) -> float:
     """Return the mean share over the groups, less a penalty for each share below the floor."""
     found = {name: shares(group, weights) for name, group in groups.items()}
     lost = sum(float(np.maximum(0, floor[name] - share).sum()) for name, share in found.items())
     return float(np.mean(list(found.values()))) - PENALTY * lost
 
 
-def fitted(groups: Mapping[str, Group], standing: Array) -> Array:
+def fitted(groups: Mapping[str, Group], standing: DoubleArray) -> DoubleArray:
     """Start from the standing weights, a logistic regression, or half of each; change each weight as long as more is held."""
     floor = {name: shares(group, standing) for name, group in groups.items()}
     found = logistic([rows_of([one.case for one in group]) for group in groups.values()])
@@ -175,7 +176,7 @@ def place_fitted(groups: Iterable[Group]) -> dict[str, float]:
     return {"bias": bias, **dict(zip(names, (np.array(weights) / spread).tolist(), strict=True))}
 
 
-def place_shares(group: Group, weights: Mapping[str, float]) -> Array:
+def place_shares(group: Group, weights: Mapping[str, float]) -> DoubleArray:
     """Return the share of questions with all evidence selected at each budget."""
     PLACE_WEIGHTS.update(weights)
     held = []

@@ -34,7 +34,8 @@ from mergewise.evaluate.loaders import load_question_set
 from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.ranking import ranked_documents, ranking_score
 from mergewise.evaluate.run import Split, chosen_questions
-from mergewise.evaluate.tuning.weights import Array, logistic, rows_of
+from mergewise.evaluate.tuning.weights import logistic, rows_of
+from mergewise.protocols import DoubleArray
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 
 BUDGET = 4000
@@ -61,7 +62,7 @@ def open_set(folder: Path, cache: Path) -> tuple[QuestionSet, Index]:
 # -- ranks
 
 
-def recalls(index: Index, questions: Sequence[Question], spec: str) -> Array:
+def recalls(index: Index, questions: Sequence[Question], spec: str) -> DoubleArray:
     """Return the recall by question and metric, shape (questions, METRICS)."""
     rows = []
     for question in questions:
@@ -72,7 +73,7 @@ def recalls(index: Index, questions: Sequence[Question], spec: str) -> Array:
     return np.array(rows, float)
 
 
-def most_possible(questions: Sequence[Question]) -> Array:
+def most_possible(questions: Sequence[Question]) -> DoubleArray:
     """Return the recall of a perfect ranking: with more gold documents than k, it stays below 1."""
     gold = [list(question.gains) for question in questions]
     return np.array([[ranking_score(name, one, dict.fromkeys(one, 1)) for name in METRICS] for one in gold], float)
@@ -93,7 +94,7 @@ def rank(folders: Sequence[Path], cache: Path, split: Split, limit: int | None) 
             _print_row("weave, passages by their best sentence", recalls(index, questions, "weave"))
 
 
-def _print_row(label: str, scores: Array) -> None:
+def _print_row(label: str, scores: DoubleArray) -> None:
     print(f"| {label} | " + " | ".join(f"{100 * share:.1f}" for share in scores.mean(axis=0)) + " |", flush=True)
 
 
@@ -105,7 +106,7 @@ def by_best_sentence() -> Iterator[None]:
 
 
 @contextmanager
-def section_weights(weights: Array) -> Iterator[None]:
+def section_weights(weights: DoubleArray) -> Iterator[None]:
     with patch.object(
         strategy,
         "scored_passages",
@@ -119,7 +120,7 @@ def section_weights(weights: Array) -> Iterator[None]:
 
 def section_rows(
     task: QuestionSet, index: Index, limit: int | None, weights: Mapping[str, float] | None = None
-) -> tuple[Array, Array, int]:
+) -> tuple[DoubleArray, DoubleArray, int]:
     """Return features of the sections shown, (sections,) gold labels, and the number of questions, for the first half."""
     features, gold = [], []
     questions = chosen_questions(task, "dev", limit)
