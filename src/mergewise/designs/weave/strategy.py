@@ -110,7 +110,7 @@ def gather(
     of_named = leaves_of([definition for definition, _ in named], ranked)
     embedder = None if models is None else models.embedder
     pool = SentencePool(asked, ranked, weights, rescaled=embedder is not None and embedder.spec != EMBEDDER)
-    around = [leaf + step for leaf in islice(ranked, AROUND) for step in range(-REACH, REACH + 1)]
+    around = [near for leaf in islice(ranked, AROUND) for near in range(max(0, leaf - REACH), leaf + REACH + 1)]
     found = reader.sentences([*ranked, *of_named, *around])
     pool.add(found[leaf] for leaf in (*ranked, *of_named) if leaf in found)
     documents = {found[leaf].document for leaf in islice(ranked, AROUND) if leaf in found}
