@@ -8,12 +8,13 @@ selection judges each sentence again, with the log-odds of the sentences around 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 import numpy as np
 
 from mergewise.assemble.fragments import SectionKey
 from mergewise.designs.weave.evidence import FEATURES, Candidates, features_of
-from mergewise.protocols import FloatArray
+from mergewise.protocols import FloatArray, IntArray
 from mergewise.text.sections import place_of, search_key
 
 FAR = -9.0  # log-odds of a sentence that does not exist
@@ -101,11 +102,13 @@ def records_of(candidates: Candidates) -> set[SectionKey]:
     if _ASKS_FOR_RECORDS.search(pool.asked.text):
         return set()
     firsts = {section: pool.sentences[members[0]].leaf for section, members in pool.members.items() if members}
-    return {
-        section
-        for section, leaf in firsts.items()
-        if _RECORD.search(search_key(leaf.title, leaf.headings, place_of(leaf.doc_id)))
-    }
+    return {section for section, leaf in firsts.items() if _is_record(leaf.title, section)}
+
+
+@lru_cache(maxsize=1 << 14)
+def _is_record(title: str, section: SectionKey) -> bool:
+    doc_id, headings = section
+    return _RECORD.search(search_key(title, headings, place_of(doc_id))) is not None
 
 
 def place_features(candidates: Candidates) -> dict[str, FloatArray]:
@@ -121,7 +124,8 @@ def place_features(candidates: Candidates) -> dict[str, FloatArray]:
     order = np.lexsort((starts, documents))
     of_text, document = z[order], documents[order]
     leaf = np.array([sentence.leaf.id for sentence in pool.sentences])[order]
-    run = np.cumsum(np.diff(sections[order], prepend=-1) != 0) - 1
+    run, firsts = _runs(sections[order])
+    of_document, openings = _runs(document)
     in_text: dict[str, FloatArray] = {}
     for step in (1, 2):
         near = (document[step:] == document[:-step]) & (leaf[step:] - leaf[:-step] <= step)
@@ -134,14 +138,11 @@ def place_features(candidates: Candidates) -> dict[str, FloatArray]:
     above[1:][same] = (np.maximum.accumulate(of_text + APART * run) - APART * run)[:-1][same]
     rest = APART * (run[-1] - run)
     below[:-1][same] = (np.maximum.accumulate((of_text + rest)[::-1])[::-1] - rest)[1:][same]
-    firsts = np.flatnonzero(np.diff(run, prepend=-1))
     best = np.maximum.reduceat(of_text, firsts)
     tokens = np.array(pool.tokens, float)[order]
     through = np.cumsum(tokens)
     ends = np.append(firsts[1:], count) - 1
     left = through[ends][run] - through
-    in_document = np.flatnonzero(np.diff(document, prepend=-1))
-    number = np.cumsum(np.diff(document, prepend=-1) != 0) - 1
     in_text |= {
         "above": above,
         "below": below,
@@ -149,8 +150,8 @@ def place_features(candidates: Candidates) -> dict[str, FloatArray]:
         "section_rank": np.log1p(ranks(best))[run],
         "section_tokens": np.log1p(np.add.reduceat(tokens, firsts))[run],
         "left": np.log1p(left),
-        "best_of_document": np.maximum.reduceat(of_text, in_document)[number],
-        "sum_of_document": np.log(np.add.reduceat(np.exp(of_text), in_document) + 1e-4)[number],
+        "best_of_document": np.maximum.reduceat(of_text, openings)[of_document],
+        "sum_of_document": np.log(np.add.reduceat(np.exp(of_text), openings) + 1e-4)[of_document],
     }
     found = dict(zip(FEATURES, features_of(pool, signals).T, strict=True))
     for name, values in in_text.items():
@@ -167,19 +168,22 @@ def place_features(candidates: Candidates) -> dict[str, FloatArray]:
         "record": np.array([sentence.section in records for sentence in pool.sentences], float),
         "leaf_rank": -np.log(np.maximum(pool.fixed[:, 1], UNRANKED)),
     }
-    # of the question
-    found |= {
-        name: np.full(count, float(value))
-        for name, value in {
-            "surest": z.max(),
-            "names": bool(signals.named),
-            "links": bool(signals.links),
-            "vectors": pool.compares(),
-        }.items()
+    of_question = {
+        "surest": z.max(),
+        "names": bool(signals.named),
+        "links": bool(signals.links),
+        "vectors": pool.compares(),
     }
+    found |= {name: np.full(count, float(value)) for name, value in of_question.items()}
     curved = ("z", "section", "above", "below", "before1", "before2", "after1", "after2")
     found |= {f"p_{name}": 1 / (1 + np.exp(-found[name])) for name in curved}
     return found | {"p_gap": 1 / (1 + np.exp(z.max() - z))}
+
+
+def _runs(keys: IntArray) -> tuple[IntArray, IntArray]:
+    """Number the runs of equal keys. Return the number for each key, and where each run begins."""
+    opens = np.diff(keys, prepend=-1) != 0
+    return np.cumsum(opens) - 1, np.flatnonzero(opens)
 
 
 def ranks(scores: FloatArray) -> FloatArray:

@@ -154,14 +154,17 @@ def gather(
 
 def read_needed(candidates: Candidates, reader: IndexReader, count: int, *, previous: bool = False) -> Candidates:
     """Read the leaves that the `count` candidates to select first need before them, and the leaves that these need in turn."""
+    pool = candidates.pool
+    among = by_score(relevance_in_place(candidates))[:count]
     for _ in range(LEADS):
-        needed = candidates.pool.missing(by_score(relevance_in_place(candidates))[:count])
+        needed, known = pool.missing(among), len(pool)
         needed += previous_leaves(candidates, count) if previous else []
         further = reader.sentences(needed) if needed else {}
         if not further:
             break
-        candidates.pool.add(further.values())
-        candidates = judge(candidates.pool, candidates.signals)
+        pool.add(further.values())
+        candidates = judge(pool, candidates.signals)
+        among = list(range(known, len(pool)))
     return candidates
 
 
