@@ -43,9 +43,11 @@ def test_reprs_are_one_short_line(tmp_path: Path) -> None:
     assert repr(mw.AddReport()) == "AddReport()"
     assert repr(context).startswith("Context('What do cats eat?', weave, ")
     assert repr(context).endswith(f"{context.tokens} of 640 tokens)")
-    assert repr(answer).startswith("Answer('“Cats eat fish.")
+    assert repr(answer).startswith("Answer('“Cats eat fish. They sleep. Cats eat fish. They sleep. Cats…', 3 citations")
     assert repr(answer).endswith(", extractive)")
-    assert repr(answer.citations[0]).startswith("Citation([1] 'Cats eat fish.")
+    assert repr(answer.citations[0]).startswith(
+        "Citation([1] 'Cats eat fish. They sleep. Cats eat fish. They sleep. Cats…', cats:"
+    )
     assert repr(index.ask("Who won the match?")).endswith(", nothing found, extractive)")
 
 

@@ -11,8 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mergewise.designs.weave.evidence import Candidates
+from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.place import FAR, PLACE_WEIGHTS, place_features, records_of, relevance_in_place
-from mergewise.types import Document
+from mergewise.designs.weave.selection import select
+from mergewise.models.record import Models
+from mergewise.models.tokens import count_tokens
+from mergewise.types import Document, Step
 from tests.designs.weave.support import FILMS, MANUAL
 from tests.designs.weave.test_selection import at, candidates_of
 
@@ -103,3 +107,11 @@ def test_headings_with_versions_are_records_and_other_words_are_not() -> None:
         id="notes.md", title="Notes", text="# 2.1.0\n\nThe valve opens.\n\n# Exchange of valves\n\nOpen it.\n"
     )
     assert [headings for _, headings in records_of(candidates_of(QUESTION, notes))] == [("2.1.0",)]
+
+
+def test_the_trace_says_what_is_from_a_change_log() -> None:
+    changes = Document(id="CHANGES.md", title="Pump", text="# Valve\n\nThe stuck valve opens later.\n")
+    trace: list[Step] = []
+    select(candidates_of(QUESTION, changes, MANUAL), 500, Models(count_tokens), Weave(), trace)
+    told = {step.inputs[0].doc_id for step in trace if "from a change log" in step.reason}
+    assert told == {"CHANGES.md"}

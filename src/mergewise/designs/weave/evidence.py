@@ -328,7 +328,7 @@ class SentencePool:
         return [leaf for leaf in dict.fromkeys(leaves) if leaf not in self._first]
 
     @property
-    def led(self) -> Collection[int]:
+    def with_lead(self) -> Collection[int]:
         """The candidates that need another one before them."""
         return self._leads.keys()
 

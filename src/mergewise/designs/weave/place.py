@@ -159,7 +159,7 @@ def place_features(candidates: Candidates) -> dict[str, FloatArray]:
         found[name][order] = values
     records = records_of(candidates)
     led = np.zeros(count)
-    led[list(pool.led)] = 1
+    led[list(pool.with_lead)] = 1
     found |= {
         "z": z,
         "place": np.log1p(ranks(z)),
