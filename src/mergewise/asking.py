@@ -25,6 +25,7 @@ from mergewise.store.filters import condition_text
 from mergewise.text.languages import ENGLISH, UNKNOWN, likely_language, neutral_lengths
 from mergewise.tracing import span, traced_texts
 from mergewise.types import Answer, Cause, Context, Location, ReplyOptions, Span, Step, Usage, Where, frozen
+from mergewise.types.answers import spans_of
 
 # A token counter that does not know a script counts its bytes. The budget grows at most by this factor.
 _MAX_BUDGET_FACTOR = 6
@@ -104,7 +105,7 @@ class PreparedAnswer:
 
     def detached(self, store: StoreReader) -> PreparedAnswer:
         """Return a copy that holds the documents of its passages instead of the store."""
-        spans = [span for passage in self.context.passages for span in passage.spans]
+        spans = spans_of(self.context)
         spans += [one.span for one in self.context.evidence or ()]
         texts = store.texts(list(dict.fromkeys(span.doc_id for span in spans)))
         return replace(self, request=replace(self.request, document=texts.get))

@@ -52,6 +52,7 @@ from mergewise.types import (
     VectorCount,
     Where,
 )
+from mergewise.types.answers import spans_of
 
 if TYPE_CHECKING:
     from mergewise.asking import IndexState, PreparedAnswer
@@ -671,7 +672,7 @@ class Index:
         """
         from mergewise.generate.citations import locations
 
-        ids = list(dict.fromkeys(span.doc_id for passage in context.passages for span in passage.spans))
+        ids = list(dict.fromkeys(span.doc_id for span in spans_of(context)))
         return locations(context, self.store.reader().texts(ids).get)
 
     def ask_many(

@@ -50,8 +50,8 @@ def regular_bytes(path: Path, most: int, *, follow: bool = False, within: Path |
         _check_regular(path, status.st_mode)
         if within is not None:
             # the file may be outside of the folder, also if a link was replaced meanwhile
-            real = os.path.realpath(path)
-            if not Path(real).is_relative_to(within) or not os.path.samestat(os.lstat(real), status):
+            real = resolved(path)
+            if not real.is_relative_to(within) or not os.path.samestat(os.lstat(real), status):
                 # as openat2 reports an escape
                 raise OSError(errno.EXDEV, "a link out of the folder", str(path))
         # `read` reserves memory for all bytes it is asked for, so ask for those of the file
@@ -64,6 +64,11 @@ def regular_bytes(path: Path, most: int, *, follow: bool = False, within: Path |
     if len(content) > most:
         raise OSError(errno.EFBIG, f"larger than {most:,} bytes", str(path))
     return content
+
+
+def resolved(path: str | os.PathLike[str]) -> Path:
+    """Resolve all links of a path. A link to itself stays, where `Path.resolve` raises an error."""
+    return Path(os.path.realpath(path))
 
 
 def _check_regular(path: Path, mode: int) -> None:

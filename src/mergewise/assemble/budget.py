@@ -13,6 +13,7 @@ from mergewise.protocols import TokenCounter
 from mergewise.text.blocks import SEPARATOR, heading_parts, render
 from mergewise.tracing import span
 from mergewise.types import GAP, Cause, Context, Passage, Step
+from mergewise.types.answers import spans_of
 
 # Candidates whose tokens are counted in one call. Many small calls would cost several milliseconds a question.
 _AT_ONCE = 12
@@ -72,7 +73,7 @@ def pack(
     if context.passages or not first:
         return context
     bare = context_of([candidate.without_headings() for candidate in first])
-    spans = tuple(span for passage in bare.passages for span in passage.spans)
+    spans = tuple(spans_of(bare))
     step = Step("bare", "nothing fits below its heading line, the headings are left out", spans, cause=Cause.TAKE)
     return replace(bare, trace=(*context.trace, step)) if bare.passages else context
 

@@ -10,9 +10,12 @@ from typing import Annotated, Literal, Self, TypeAlias, TypeVar
 
 from mergewise.text.blocks import shown_levels
 from mergewise.text.markup import readable, says_something
-from mergewise.text.sections import shared_path
+from mergewise.text.sections import shared_headings
 from mergewise.text.sentences import split_sentences
+from mergewise.text.spans import indent_of
 from mergewise.types import GAP, Leaf, Passage, Span, Step, frozen
+from mergewise.types.answers import best_first
+from mergewise.types.documents import Spanned
 
 T = TypeVar("T")
 
@@ -26,7 +29,7 @@ Passages of one place, such as a document, follow each other in the context. So 
 
 
 @frozen
-class Fragment:
+class Fragment(Spanned):
     """A part of a document, `document.text[start:end]`.
 
     Attributes:
@@ -48,10 +51,6 @@ class Fragment:
     text: str
 
     @property
-    def span(self) -> Span:
-        return Span(self.doc_id, self.start, self.end)
-
-    @property
     def section(self) -> SectionKey:
         return self.doc_id, self.headings
 
@@ -59,7 +58,7 @@ class Fragment:
     def visible(self) -> tuple[int, int, str]:
         """The start, the end and the text, without leading headings and without white space at the ends."""
         text = self.text[self.body - self.start :]
-        start = self.body + len(text) - len(text.lstrip())
+        start = self.body + indent_of(text)
         text = text.strip()
         return start, start + len(text), text
 
@@ -155,7 +154,7 @@ def fragment_of(leaves: Sequence[Leaf]) -> Fragment:
     If their headings differ, the heading lines stay in the text.
     """
     first, last = leaves[0], leaves[-1]
-    shared = shared_path([leaf.headings for leaf in leaves]) if len(leaves) > 1 else first.headings
+    shared = shared_headings(leaves) if len(leaves) > 1 else first.headings
     body = first.body if shared == first.headings else first.start
     text = "".join(leaf.text for leaf in leaves)
     return Fragment(first.doc_id, first.title, shared, first.start, last.end, body, text)
@@ -214,7 +213,7 @@ def passages_of(selected: Sequence[Candidate], order: Order) -> list[Passage]:
     document by position, so that each heading line appears once above all of its text.
     """
     if order == "score":
-        ranked = sorted(selected, key=lambda candidate: -candidate.score)
+        ranked = best_first(selected)
         return [passage for candidate in ranked for passage in _passages(_pieces(candidate))]
     best: dict[str, float] = {}
     pieces = [piece for candidate in selected for piece in _pieces(candidate)]

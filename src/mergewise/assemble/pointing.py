@@ -7,13 +7,13 @@ is raised with the usage, and the caller decides without the model. So a model c
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from mergewise.assemble.fragments import Fragment
 from mergewise.errors import MergewiseError, ModelError
 from mergewise.prompting.replies import json_in, without_fences
-from mergewise.protocols import ChatModel
+from mergewise.protocols import ChatModel, Schema
 from mergewise.text.sections import heading_path
 from mergewise.text.spans import one_line
 from mergewise.types import Message, Usage, frozen
@@ -41,7 +41,7 @@ class ReplyForm(Generic[Read]):
     whose answer was invalid. `tokens` is the maximum length of an answer.
     """
 
-    schema: Mapping[str, object]
+    schema: Schema
     shape: str
     tokens: int
     read: Callable[[str], Read | str]

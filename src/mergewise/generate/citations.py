@@ -16,7 +16,7 @@ from mergewise.generate.marks import MarkedText, marked_texts
 from mergewise.generate.prompts import NOT_FOUND
 from mergewise.generate.sources import DocumentLookup, Source
 from mergewise.text.alignment import Aligner, sentences_at, words
-from mergewise.text.sections import headings_at, markdown_headings, short_name
+from mergewise.text.sections import headings_at, outline_of, short_name
 from mergewise.text.sentences import split_long, split_sentences, strip_span
 from mergewise.text.spans import has_lines, line_at
 from mergewise.text.support.judge import Judge
@@ -24,6 +24,7 @@ from mergewise.text.support.names import quotations_in
 from mergewise.text.support.sources import Extract, ReadSource
 from mergewise.text.terms import content_terms
 from mergewise.types import Citation, Context, Heading, Location, Span
+from mergewise.types.answers import spans_of
 
 # minimum support to cite a single sentence instead of the whole source
 _CLEAR = 0.25
@@ -183,7 +184,7 @@ class Locator:
             document = self._document(doc_id)
             if document is None:
                 return ()
-            return markdown_headings(document.text) if document.outline is None else document.outline
+            return outline_of(document)
 
         self.outline = outline
 
@@ -224,5 +225,5 @@ class Locator:
 def locations(context: Context, document: DocumentLookup) -> dict[Span, Location]:
     """Locate the spans of the passages. Fields that a document does not have, or of a missing document, are None."""
     locator = Locator(document)
-    spans = dict.fromkeys(span for passage in context.passages for span in passage.spans)
+    spans = dict.fromkeys(spans_of(context))
     return {span: locator.location(span) for span in spans}

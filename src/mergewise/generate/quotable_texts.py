@@ -18,6 +18,7 @@ from mergewise.text.sections import path_at
 from mergewise.text.sentences import strip_span
 from mergewise.text.spans import union
 from mergewise.types import Context, Span
+from mergewise.types.answers import spans_of
 
 FAR = 2000
 """Characters after a lead that are searched for what it announces."""
@@ -41,7 +42,7 @@ class QuotableTexts:
     def __init__(self, document: DocumentLookup, context: Context) -> None:
         self.document = cache(document)
         self.locator = Locator(self.document, context)
-        self._held = [span for passage in context.passages for span in passage.spans]
+        self._held = spans_of(context)
 
     def text(self, span: Span) -> str:
         """Return the text of the span, or "" if the document is gone."""

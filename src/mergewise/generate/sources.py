@@ -16,6 +16,7 @@ from mergewise.text.sections import heading_path
 from mergewise.text.sentences import split_sentences, strip_span
 from mergewise.text.spans import union
 from mergewise.types import GAP, Context, Document, Span, frozen
+from mergewise.types.answers import best_first
 
 DocumentLookup = Callable[[str], Document | None]
 
@@ -112,7 +113,7 @@ class _Retrieved(NamedTuple):
 
 def _retrieved_documents(context: Context, document: DocumentLookup) -> list[_Retrieved]:
     hits: dict[str, list[tuple[float, tuple[Span, ...]]]] = {}
-    for passage in sorted(context.passages, key=lambda p: -p.score):
+    for passage in best_first(context.passages):
         for doc_id in dict.fromkeys(span.doc_id for span in passage.spans):
             spans = tuple(span for span in passage.spans if span.doc_id == doc_id)
             hits.setdefault(doc_id, []).append((passage.score, spans))

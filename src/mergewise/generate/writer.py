@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, reduce
 from operator import add
@@ -16,7 +16,7 @@ from mergewise.generate.notes import Notes
 from mergewise.generate.sources import Source
 from mergewise.prompting.quoting import code_for
 from mergewise.prompting.replies import json_value
-from mergewise.protocols import ChatModel, with_options
+from mergewise.protocols import ChatModel, Schema, with_options
 from mergewise.text.alignment import words
 from mergewise.types import Answer, Message, PromptTemplate, Reply, Step, Usage
 
@@ -105,7 +105,7 @@ class AnswerWriter:
         """Return the prompt of the answer."""
         return prompts.answer(self.question, sources, notes, self.code, self.prompts, self.reply)
 
-    async def ask(self, messages: Sequence[Message], schema: Mapping[str, object] | None = None) -> str:
+    async def ask(self, messages: Sequence[Message], schema: Schema | None = None) -> str:
         reply = await self.chat.complete(messages, max_tokens=self.limit, schema=schema)
         self._usages.append(reply.usage)
         return reply.text

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -23,7 +23,7 @@ from weakref import WeakValueDictionary
 
 from mergewise.errors import UsageError
 from mergewise.files import find_untrusted_entry
-from mergewise.protocols import ChatModel, CompletingModel
+from mergewise.protocols import ChatModel, CompletingModel, Schema
 from mergewise.types import AnyPath, Message, Reply, Usage
 
 Inner = TypeVar("Inner", bound=CompletingModel)
@@ -40,9 +40,7 @@ _TABLE = (
 _LONGEST_BYTES = 64_000_000
 
 
-def call_key(
-    identity: object, messages: Sequence[Message], max_tokens: int, schema: Mapping[str, object] | None
-) -> bytes:
+def call_key(identity: object, messages: Sequence[Message], max_tokens: int, schema: Schema | None) -> bytes:
     """Return the hash of everything that changes a model's answer."""
     asked = [identity, [[m.role, m.text] for m in messages], max_tokens, schema]
     return blake2b(json.dumps(asked, sort_keys=True).encode(), digest_size=16).digest()
@@ -80,7 +78,7 @@ class CachedChat(_ChatWrapper[ChatModel]):
             database.execute(f"CREATE TABLE IF NOT EXISTS {_TABLE}")
 
     async def complete(
-        self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
+        self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Schema | None = None
     ) -> Reply:
         key = call_key(self.identity, messages, max_tokens, schema)
         async with self._under_way.setdefault((asyncio.get_running_loop(), key), asyncio.Lock()):
@@ -103,9 +101,7 @@ class CachedChat(_ChatWrapper[ChatModel]):
                 await asyncio.to_thread(self._keep, key, piece)
             yield piece
 
-    def has(
-        self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
-    ) -> bool:
+    def has(self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Schema | None = None) -> bool:
         """Check whether the answer is cached."""
         return self._find(call_key(self.identity, messages, max_tokens, schema)) is not None
 

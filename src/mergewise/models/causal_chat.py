@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from typing import Any
 
 from mergewise.concurrency import in_thread
 from mergewise.models.decoding import ShowPiece, decode_each
-from mergewise.protocols import CausalModel
+from mergewise.protocols import CausalModel, Schema
 from mergewise.types import Message, Reply, Usage
 
 
@@ -27,7 +27,7 @@ class CausalChat:
         return CausalChat, (self.causal, self.window)
 
     async def complete(
-        self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
+        self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Schema | None = None
     ) -> Reply:
         return await in_thread(partial(self._answer, messages, max_tokens))
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from mergewise.concurrency import check_time
 from mergewise.errors import ModelError, UsageError
-from mergewise.models.scores import unit_interval
+from mergewise.models.scores import ScoredByLogits
 from mergewise.protocols import CausalModel, FloatArray
 from mergewise.types import Message
 
@@ -28,7 +28,7 @@ _TASK = (
 )
 
 
-class CausalReranker:
+class CausalReranker(ScoredByLogits):
     """A `LogitReranker` by a causal model. A text that exceeds the model's window is truncated. Thread-safe."""
 
     def __init__(self, model: CausalModel) -> None:
@@ -37,9 +37,6 @@ class CausalReranker:
         self._yes, self._no = (sorted({i for word in words for i in model.encode(word)[:1]}) for words in (YES, NO))
         if not self._yes or not self._no or set(self._yes) & set(self._no):
             raise UsageError(f"no distinct tokens for yes and no in {self.spec}", "use another model as the reranker")
-
-    def score(self, question: str, texts: Sequence[str]) -> FloatArray:
-        return unit_interval(self.logits(question, texts).tolist(), "logits")
 
     def logits(self, question: str, texts: Sequence[str]) -> FloatArray:
         room = self._room(question)

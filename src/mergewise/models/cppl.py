@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from mergewise.errors import UsageError
-from mergewise.protocols import CausalModel, DoubleArray
+from mergewise.protocols import CausalModel, DoubleArray, TokenRows
 
 ALPHA = 0.5
 # contexts per batch
@@ -40,7 +40,7 @@ BATCH = 8
 def cppl(
     model: CausalModel,
     question: Sequence[int],
-    contexts: Sequence[Sequence[int]],
+    contexts: TokenRows,
     answers: Sequence[str],
     *,
     alpha: float = ALPHA,
@@ -85,7 +85,7 @@ def cppl(
 
 
 def _perplexities(
-    model: CausalModel, contexts: Sequence[Sequence[int]], answers: Sequence[list[int]], without: Any, alpha: float
+    model: CausalModel, contexts: TokenRows, answers: Sequence[list[int]], without: Any, alpha: float
 ) -> DoubleArray:
     """Return the CPPL of each answer in each context, shape (contexts, answers)."""
     together = model.start(contexts)

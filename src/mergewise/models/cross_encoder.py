@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mergewise.errors import ModelError
-from mergewise.models.scores import unit_interval
+from mergewise.models.scores import ScoredByLogits
 from mergewise.models.sentence_transformers import load
 from mergewise.protocols import DoubleArray, FloatArray, Reranker
 
@@ -32,7 +32,7 @@ def load_cross_encoder(name: str) -> Reranker:
     return SentenceTransformersCrossEncoder(name)
 
 
-class ONNXCrossEncoder:
+class ONNXCrossEncoder(ScoredByLogits):
     """A `Reranker` by an ONNX sequence classifier with one label, or with two if the second means "relevant"."""
 
     def __init__(self, folder: Path, file: Path) -> None:
@@ -56,9 +56,6 @@ class ONNXCrossEncoder:
         longest = int(min(MAX_TOKENS, length)) if isinstance(length, int | float) and length >= 1 else MAX_TOKENS
         self._tokenizer.enable_truncation(longest, strategy="longest_first")
         self._tokenizer.enable_padding()
-
-    def score(self, question: str, texts: Sequence[str]) -> FloatArray:
-        return unit_interval(self.logits(question, texts).tolist(), "logits")
 
     def logits(self, question: str, texts: Sequence[str]) -> FloatArray:
         parts = [self._logits(question, texts[i : i + BATCH_PAIRS]) for i in range(0, len(texts), BATCH_PAIRS)]
@@ -89,15 +86,12 @@ class ONNXCrossEncoder:
         return np.asarray(answer[:, 0] if answer.shape[1] == 1 else answer[:, 1] - answer[:, 0])
 
 
-class SentenceTransformersCrossEncoder:
+class SentenceTransformersCrossEncoder(ScoredByLogits):
     """A `Reranker` by sentence-transformers. The model is loaded at once, so that a wrong name fails early."""
 
     def __init__(self, name: str) -> None:
         self.spec = f"cross-encoder:{name}"
         self._model = load(name, "CrossEncoder", max_length=MAX_TOKENS)
-
-    def score(self, question: str, texts: Sequence[str]) -> FloatArray:
-        return unit_interval(self.logits(question, texts).tolist(), "logits")
 
     def logits(self, question: str, texts: Sequence[str]) -> FloatArray:
         if not texts:

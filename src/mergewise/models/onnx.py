@@ -33,7 +33,7 @@ from mergewise.errors import ModelError, UsageError
 from mergewise.files import regular_bytes
 from mergewise.models.tokens import encode, load_tokenizer
 from mergewise.models.unigram import Tokens, vocabulary
-from mergewise.protocols import IntArray
+from mergewise.protocols import IntArray, TokenRows
 from mergewise.ranges import CheckedFields, Range
 from mergewise.types import JsonDict, Part, frozen
 
@@ -341,7 +341,7 @@ def plan_batches(lengths: Sequence[int], workers: int) -> Iterator[list[int]]:
         yield batch
 
 
-def pad(pieces: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:
+def pad(pieces: TokenRows) -> tuple[IntArray, IntArray]:
     """Return ids and attention mask, each of shape (texts, longest)."""
     ids = np.zeros((len(pieces), max(map(len, pieces))), dtype=np.int64)
     mask = np.zeros_like(ids)

@@ -15,19 +15,18 @@ from copy import copy
 from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from mergewise.errors import ModelError
 from mergewise.log import log
 from mergewise.models.clients import ANSWER_MB, REFUSED, PerLoop, each_in_time, in_time, quoted_message, setting
 from mergewise.models.endpoint import UNREADABLE, Endpoint, message_of
 from mergewise.models.tokens import count_tokens
+from mergewise.protocols import Schema
 from mergewise.ranges import AT_ONCE, Range, number, whole
 from mergewise.redaction import MaskedPieces
 from mergewise.tracing import Attributes, span, traced_texts
 from mergewise.types import JsonDict, Message, Reply, Usage, frozen
-
-Schema: TypeAlias = Mapping[str, object]
 
 WINDOW = 32_768
 CONCURRENCY = 8

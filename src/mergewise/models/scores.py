@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import islice
 from threading import Lock
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -70,6 +70,13 @@ def _finite(scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if not np.all(np.isfinite(scores)):
         raise ModelError("score of the reranker not finite", "try another model")
     return scores
+
+
+class ScoredByLogits(LogitReranker, Protocol):
+    """A `Reranker` whose scores are those of its logits."""
+
+    def score(self, question: str, texts: Sequence[str]) -> FloatArray:
+        return unit_interval(self.logits(question, texts).tolist(), "logits")
 
 
 class PairMemory:

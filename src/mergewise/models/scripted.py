@@ -19,6 +19,7 @@ from typing import Literal, TypeAlias
 
 from mergewise.errors import ModelError
 from mergewise.models.tokens import count_tokens, token_offsets
+from mergewise.protocols import Schema
 from mergewise.types import Json, Message, Reply, Usage, frozen
 
 Fault = Literal["none", "disconnect", "truncate", "nonsense"]
@@ -54,7 +55,7 @@ class ChatRequest:
 
     messages: tuple[Message, ...]
     max_tokens: int
-    schema: Mapping[str, object] | None = None
+    schema: Schema | None = None
     streamed: bool = False
     options: Json = field(default_factory=dict)
 
@@ -118,7 +119,7 @@ class ScriptedChat:
         self.asked = self.transcript.asked
 
     async def complete(
-        self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
+        self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Schema | None = None
     ) -> Reply:
         """Return the next answer of the script. Raises ModelError if its turn fails."""
         return await self._answer(messages, max_tokens, schema, streamed=False)
@@ -131,7 +132,7 @@ class ScriptedChat:
         yield reply
 
     async def _answer(
-        self, messages: Sequence[Message], max_tokens: int, schema: Mapping[str, object] | None, *, streamed: bool
+        self, messages: Sequence[Message], max_tokens: int, schema: Schema | None, *, streamed: bool
     ) -> Reply:
         with self.transcript.turn(ChatRequest(tuple(messages), max_tokens, schema, streamed)) as turn:
             text, complete = shorten(turn.text, max_tokens)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from mergewise.models import blending
-from mergewise.protocols import Blend, FloatArray, NextTokens
+from mergewise.protocols import Blend, FloatArray, NextTokens, TokenRows
 from mergewise.types import Message, frozen
 
 
@@ -70,7 +70,7 @@ class ScriptedCausal:
         """Return the tokens of all messages, one after another."""
         return self.encode("".join(message.text for message in messages))
 
-    def start(self, rows: Sequence[Sequence[int]]) -> ScriptedState:
+    def start(self, rows: TokenRows) -> ScriptedState:
         """Read rows of tokens."""
         texts = [self.decode(row) for row in rows]
         self.started += texts
@@ -81,7 +81,7 @@ class ScriptedCausal:
         texts = [text + self._alphabet[token] for text, token in zip(state.texts, tokens, strict=True)]
         return self._read(texts, len(tokens))
 
-    def score(self, states: Sequence[ScriptedState], continuations: Sequence[Sequence[int]]) -> list[FloatArray]:
+    def score(self, states: Sequence[ScriptedState], continuations: TokenRows) -> list[FloatArray]:
         """Return the log-probabilities of the tokens of each continuation of a state."""
         scored = []
         for state, ids in zip(states, continuations, strict=True):
@@ -91,11 +91,7 @@ class ScriptedCausal:
         return scored
 
     def contrast(
-        self,
-        states: Sequence[ScriptedState],
-        continuations: Sequence[Sequence[int]],
-        without: Sequence[ScriptedState],
-        alpha: float,
+        self, states: Sequence[ScriptedState], continuations: TokenRows, without: Sequence[ScriptedState], alpha: float
     ) -> list[FloatArray]:
         """Return log-probabilities like `score`, contrasted with the states `without` by the weight `alpha`."""
         contrasted = []

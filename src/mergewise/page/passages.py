@@ -11,6 +11,7 @@ from mergewise.page.markup import Markup, join, shorten, tag, text
 from mergewise.page.reasons import KINDS, Marks, Stretch, pieces_of
 from mergewise.page.source_texts import Places, Styled, bounds_around, styles_of
 from mergewise.text.sections import heading_path
+from mergewise.text.spans import indent_of
 from mergewise.types import GAP, Citation, Passage, Span, frozen
 
 GAP_SHOWN = tag("span", "\n…\n", class_="gap")
@@ -210,7 +211,7 @@ def _first_characters(passage: Passage, characters: int | None) -> Passage:
 def split_space(words: str) -> tuple[str, str, str]:
     """Split a text into leading white space, the text, and trailing white space."""
     inner = words.strip()
-    lead = words[: len(words) - len(words.lstrip())]
+    lead = words[: indent_of(words)]
     return lead, inner, words[len(lead) + len(inner) :]
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from mergewise.page.source_texts import Overlaps
 from mergewise.types import Cause, Context, Span
+from mergewise.types.answers import spans_of
 
 LEFT_OUT = {
     Cause.LEFT: "left out",
@@ -86,7 +87,7 @@ class Marks:
     """The reasons of one context, by document."""
 
     def __init__(self, context: Context) -> None:
-        self.taken = Overlaps([span for passage in context.passages for span in passage.spans], lambda span: span)
+        self.taken = Overlaps(spans_of(context), lambda span: span)
         # the reasons of all steps, except merges whose result was later skipped or dropped as a whole
         passed = Overlaps(
             (span for step in context.trace if step.cause in (Cause.SKIP, Cause.DROP) for span in step.inputs),

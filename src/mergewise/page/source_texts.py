@@ -14,7 +14,7 @@ from typing import Generic, NamedTuple, TypeVar
 from mergewise.errors import MergewiseError
 from mergewise.page.markup import Markup, tag, text
 from mergewise.text.light import StyleName, code_by_margin, code_in, styles_in
-from mergewise.text.sections import markdown_headings
+from mergewise.text.sections import outline_of
 from mergewise.types import Document, Heading, Span, frozen
 
 T = TypeVar("T")
@@ -128,7 +128,7 @@ class Places:
         if document is None or len(document.text) > self.longest:
             return None
         if doc_id not in self._shown:
-            outline = markdown_headings(document.text) if document.outline is None else document.outline
+            outline = outline_of(document)
             headings = Overlaps(outline, lambda heading: Span(doc_id, heading.start, heading.end))
             styles = Overlaps(styles_of(document.text, doc_id), lambda styled: styled.span)
             self._shown[doc_id] = ReadableText(unwrapped_prose(document.text), styles, headings)

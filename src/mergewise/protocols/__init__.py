@@ -26,8 +26,10 @@ from mergewise.protocols.models import NextTokens as NextTokens
 from mergewise.protocols.models import NLLScorer as NLLScorer
 from mergewise.protocols.models import PartEmbedder as PartEmbedder
 from mergewise.protocols.models import Reranker as Reranker
+from mergewise.protocols.models import Schema as Schema
 from mergewise.protocols.models import SecondSource as SecondSource
 from mergewise.protocols.models import TokenCounter as TokenCounter
+from mergewise.protocols.models import TokenRows as TokenRows
 from mergewise.protocols.models import UtilityPredictor as UtilityPredictor
 from mergewise.protocols.models import languages_known as languages_known
 from mergewise.protocols.models import takes_options as takes_options

@@ -18,6 +18,12 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 TokenCounter: TypeAlias = Callable[[Sequence[str]], list[int]]
 """Tokens of each text, without special tokens."""
 
+TokenRows: TypeAlias = Sequence[Sequence[int]]
+"""Token ids of several texts."""
+
+Schema: TypeAlias = Mapping[str, object]
+"""A JSON schema."""
+
 SecondSource: TypeAlias = Callable[[str, int], Sequence[Document]]
 """A search of other texts: keywords and a maximum number to documents, best first."""
 
@@ -73,7 +79,7 @@ class CompletingModel(Protocol):
         """Maximum tokens of messages and reply together."""
 
     async def complete(
-        self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
+        self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Schema | None = None
     ) -> Reply:
         """Return the whole reply. With a JSON `schema`, ask the model for JSON of this shape. The text is not validated."""
 
@@ -100,9 +106,7 @@ def with_options(chat: ChatModel, options: Mapping[str, object]) -> ChatModel:
 class KeepsReplies(Protocol):
     """A `ChatModel` with a cache of replies."""
 
-    def has(
-        self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
-    ) -> bool:
+    def has(self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Schema | None = None) -> bool:
         """Check that `complete` would answer without a call."""
 
 
@@ -170,7 +174,7 @@ class Blend:
         mixture: Sum probabilities (REPLUG) instead of log-probabilities (Eq. 14 of AED-RAG).
     """
 
-    rows: Sequence[Sequence[int]]
+    rows: TokenRows
     weights: Sequence[Sequence[float]]
     mixture: bool = False
 
@@ -237,20 +241,20 @@ class CausalModel(Protocol):
     def prompt(self, messages: Sequence[Message]) -> list[int]:
         """Return the tokens of a conversation up to the answer. Texts of messages never become special tokens."""
 
-    def start(self, rows: Sequence[Sequence[int]]) -> State:
+    def start(self, rows: TokenRows) -> State:
         """Read rows in one batch. Rows must not be empty."""
 
     def extend(self, state: State, tokens: Sequence[int]) -> State:
         """Append one token to each row. The old state becomes invalid."""
 
-    def score(self, states: Sequence[State], continuations: Sequence[Sequence[int]]) -> list[FloatArray]:
+    def score(self, states: Sequence[State], continuations: TokenRows) -> list[FloatArray]:
         """Return the log-probabilities of the tokens of each continuation. Continuation i follows state i, which has one row.
 
         The states stay valid, so one state may have many continuations, also in one batch.
         """
 
     def contrast(
-        self, states: Sequence[State], continuations: Sequence[Sequence[int]], without: Sequence[State], alpha: float
+        self, states: Sequence[State], continuations: TokenRows, without: Sequence[State], alpha: float
     ) -> list[FloatArray]:
         """Return `score` under softmax((1 + alpha) logits - alpha logits of `without`), states of one row that know less.
 

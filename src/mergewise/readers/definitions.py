@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from importlib.resources import files
 
+from mergewise.text.spans import indent_of
 from mergewise.types import frozen
 
 # Characters of a line. A longer line was written by a program.
@@ -76,7 +77,7 @@ def definitions(text: str, language: Language) -> Iterator[DefinitionHead]:
     for row, line in enumerate(lines):
         code = line.strip()
         if row > taken and code and len(line) <= MAX_LINE:
-            indent = len(line) - len(line.lstrip())
+            indent = indent_of(line)
             # the initializers of members begin with these marks
             goes_on = language.prototypes and (code[0] in ":," or before.endswith(","))
             length, rows = (0, 0) if goes_on else _head(lines, row, code, indent, language)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from mergewise.readers.builder import signature_title
 from mergewise.text.markup import CODE_DIRECTIVES, DIRECTIVE
-from mergewise.text.spans import line_starts
+from mergewise.text.spans import indent_of, line_starts
 from mergewise.types import Heading
 
 # Directives whose bodies are no text to search for entries.
@@ -146,5 +146,4 @@ class _EntryWalk:
 
 
 def _indent(line: str) -> int:
-    line = line.expandtabs(8)
-    return len(line) - len(line.lstrip())
+    return indent_of(line.expandtabs(8))

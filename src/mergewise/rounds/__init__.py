@@ -25,6 +25,7 @@ from mergewise.text.sentences import split_sentences
 from mergewise.text.spans import one_line
 from mergewise.text.terms import STOP_WORDS, content_terms
 from mergewise.types import Context, Message, Passage, Step, Usage
+from mergewise.types.answers import best_first, spans_of
 
 __all__ = ["in_rounds"]
 
@@ -63,7 +64,7 @@ SETS_SHARE = 0.4
 def merge(old: Context, new: Context, models: Models) -> Context:
     """Return Merge(C_{t-1}, Retrieve(q_t)), within the budget of `old` and for its question."""
     ranked = [replace(piece, score=1 / turn) for turn, piece in enumerate(in_turn(_pieces(old), _pieces(new)), 1)]
-    step = Step("round", new.question, tuple(span for passage in new.passages for span in passage.spans))
+    step = Step("round", new.question, tuple(spans_of(new)))
     # The sets of triplets of both contexts, best first and in turn, that fit into `SETS_SHARE` of the budget.
     both = [[p for p in context.passages if _is_triplet_set(p, context)] for context in (old, new)]
     kept: dict[str, Passage] = {}
@@ -97,7 +98,7 @@ def in_turn(old: Sequence[Piece], new: Sequence[Piece]) -> Iterator[Piece]:
 
 def _pieces(context: Context) -> list[Candidate]:
     """Return the context's stretches of text as candidates, those of the best passage first."""
-    ranked = sorted((p for p in context.passages if not _is_triplet_set(p, context)), key=lambda p: -p.score)
+    ranked = best_first(p for p in context.passages if not _is_triplet_set(p, context))
     pieces: list[Candidate] = []
     for p in ranked:
         if not p.verbatim:
@@ -166,7 +167,7 @@ def by_name(question: str, asked: Sequence[str], context: Context) -> str | None
     wanted = content_terms(question)
     known = {word.casefold() for text in (question, *asked) for word in _WORD.findall(text)}
     # The sentences with the most words of the question. Ties are in the order of the passages' scores.
-    ranked = sorted(context.passages, key=lambda passage: -passage.score)
+    ranked = best_first(context.passages)
     sentences = [passage.text[start:end] for passage in ranked for start, end in split_sentences(passage.text)]
     best = sorted(sentences, key=lambda sentence: -len(wanted & content_terms(sentence)))[:_SENTENCES]
     for sentence in (one for one in best if wanted & content_terms(one)):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
@@ -21,7 +21,7 @@ from time import monotonic, perf_counter
 from typing import Any
 
 from mergewise.extend import CancellableWork
-from mergewise.protocols import ChatModel
+from mergewise.protocols import ChatModel, Schema
 from mergewise.server.configuration import ServeLimits
 from mergewise.server.metrics import Metrics
 from mergewise.server.problems import HTTPProblem
@@ -281,7 +281,7 @@ class SlotReleasingChat:
         return getattr(self.chat, name)
 
     async def complete(
-        self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
+        self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Schema | None = None
     ) -> Reply:
         slot = Slot.current.get()
         async with nullcontext() if slot is None else slot.paused():

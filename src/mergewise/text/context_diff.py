@@ -14,6 +14,7 @@ from mergewise.text.markup import says_something
 from mergewise.text.sentences import strip_span
 from mergewise.text.spans import union
 from mergewise.types import Context, Part, Span
+from mergewise.types.answers import spans_of
 
 
 class OtherSpans:
@@ -42,7 +43,7 @@ class OtherSpans:
 
 def other_spans(contexts: Sequence[Context]) -> list[OtherSpans]:
     """Return, for each context, the spans of all others."""
-    own = [[span for passage in context.passages for span in passage.spans] for context in contexts]
+    own = list(map(spans_of, contexts))
     return [OtherSpans(span for j, spans in enumerate(own) if j != i for span in spans) for i in range(len(own))]
 
 

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from mergewise.text.markup import CODE_DIRECTIVES, DIRECTIVE, readable
 from mergewise.text.sentences import Form, blocks
+from mergewise.text.spans import indent_of
 from mergewise.types import Part
 
 StyleName: TypeAlias = Literal["code", "strong", "em", "mark"]
@@ -120,7 +121,7 @@ def body_margin(text: str, line: int) -> int:
     """Return the indentation of the line at an offset if it is in the body of a directive that shows no code, else 0."""
     above, below = text[max(0, line - _MAX_BODY) : line].split("\n"), text[line : line + _MAX_BODY]
     margin = len(below) - len(below.lstrip(" \t"))
-    head = next((one.strip() for one in reversed(above) if one.strip() and len(one) - len(one.lstrip()) < margin), "")
+    head = next((one.strip() for one in reversed(above) if one.strip() and indent_of(one) < margin), "")
     directive = DIRECTIVE.match(head)
     return margin if directive and directive["name"] not in CODE_DIRECTIVES else 0
 
@@ -145,7 +146,7 @@ def laid_out(text: str, code: Sequence[Part] = (), margin: int = 0) -> str:
         if not raw.strip():
             blank, goes_on = True, False
             continue
-        form = forms.get(start + len(raw) - len(raw.lstrip()), "prose")
+        form = forms.get(start + indent_of(raw), "prose")
         if margin and not raw[:margin].strip():
             raw, plain = raw[margin:], plain[margin:]
         item = form == "item"

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from mergewise.text.spans import indent_of
+
 _TAGS = (
     "a|abbr|b|big|blockquote|br|button|center|code|dd|details|div|dl|dt|em|figcaption|figure|font|h[1-6]|hr|i|iframe|img|input|"
     "ins|kbd|li|mark|nobr|ol|p|picture|pre|s|samp|section|small|source|span|strike|strong|style|sub|summary|sup|svg|table|tbody|"
@@ -96,7 +98,7 @@ def _readable(text: str) -> str:
             while end < len(text):
                 stop = text.find("\n", end + 1)
                 line = text[end + 1 : len(text) if stop < 0 else stop]
-                if line.strip() and len(line) - len(line.lstrip()) <= margin:
+                if line.strip() and indent_of(line) <= margin:
                     break
                 end = len(text) if stop < 0 else stop
         if match["comment"] is not None:

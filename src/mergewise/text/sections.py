@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import takewhile
 
-from mergewise.types import Heading, Part
+from mergewise.types import Document, Heading, Leaf, Part
 
 _ATX = re.compile(
     r"^[ ]{0,3}(?P<fence>`{3,}+|~{3,}+)[^\n]*\n(?:.*\n)*?[ ]{0,3}(?P=fence)[`~]*[ \t]*(?:\n|\Z)"
@@ -24,6 +24,11 @@ def markdown_headings(text: str) -> tuple[Heading, ...]:
         for match in _ATX.finditer(text)
         if match["marks"] and match["title"]
     )
+
+
+def outline_of(document: Document) -> tuple[Heading, ...]:
+    """Return the headings of a document, or those in its Markdown."""
+    return markdown_headings(document.text) if document.outline is None else document.outline
 
 
 def headings_at(outline: Sequence[Heading], position: int) -> tuple[str, ...]:
@@ -46,6 +51,11 @@ def path_at(outline: Sequence[Heading], position: int) -> list[Heading]:
 def shared_path(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """Return the headings that all paths begin with."""
     return tuple(titles[0] for titles in takewhile(lambda titles: len(set(titles)) == 1, zip(*paths, strict=False)))
+
+
+def shared_headings(leaves: Iterable[Leaf]) -> tuple[str, ...]:
+    """Return the outer headings that all leaves have."""
+    return shared_path([leaf.headings for leaf in leaves])
 
 
 def paragraphs(text: str, start: int, end: int) -> list[Part]:

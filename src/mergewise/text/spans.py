@@ -20,6 +20,16 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+def texts_at(text: str, parts: Iterable[Part]) -> list[str]:
+    """Return the texts of parts."""
+    return [text[start:end] for start, end in parts]
+
+
+def indent_of(text: str) -> int:
+    """Count the white space at the beginning of a text."""
+    return len(text) - len(text.lstrip())
+
+
 def number_ranges(numbers: Sequence[int], to: str = "-") -> str:
     """Write numbers with runs as ranges: "1-4, 7"."""
     # consecutive numbers have the same difference to their position in the list

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import accumulate
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 from mergewise.types.chat import Message, Usage
 from mergewise.types.documents import Kind, Leaf, Part, Span, short_line
@@ -25,6 +25,21 @@ class Hit:
 
 GAP = " …\n"
 """Separator of the parts of a passage that do not touch in the document."""
+
+
+class Scored(Protocol):
+    """A record with a score."""
+
+    @property
+    def score(self) -> float: ...
+
+
+ScoredRecord = TypeVar("ScoredRecord", bound=Scored)
+
+
+def best_first(records: Iterable[ScoredRecord]) -> list[ScoredRecord]:
+    """Sort records by falling scores. Records of equal scores keep their order."""
+    return sorted(records, key=lambda record: -record.score)
 
 
 @frozen
@@ -183,6 +198,11 @@ class Context(Pictured):
     def __repr__(self) -> str:
         size = f"{len(self.passages)} passages, {self.tokens} of {self.budget} tokens"
         return f"Context({short_line(self.question)}, {self.strategy}, {size})"
+
+
+def spans_of(context: Context) -> list[Span]:
+    """Return the spans of all passages."""
+    return [span for passage in context.passages for span in passage.spans]
 
 
 @frozen

@@ -42,6 +42,7 @@ from mergewise.models.record import Models
 from mergewise.protocols import IndexReader, SearchKind
 from mergewise.ranges import MOST_ROWS, ROWS, SHARE, CheckedFields, Range
 from mergewise.types import Cause, Context, Hit, Section, Span, Step, frozen
+from mergewise.types.answers import best_first
 
 Mode: TypeAlias = Literal["auto", "always", "never", "semantic"]
 
@@ -118,7 +119,7 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     )
     if is_absolute:
         # a leaf that only the full text found has no cosine
-        hits = sorted((replace(hit, score=hit.cosine or 0.0) for hit in hits), key=lambda hit: -hit.score)
+        hits = best_first(replace(hit, score=hit.cosine or 0.0) for hit in hits)
     if parameters.mode == "semantic":
         candidates = _clusters(hits, reader, models, parameters, trace)
     else:
@@ -135,12 +136,12 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
             items = merge(items, sections, parameters, budget, trace)
             items = join_neighbours(items, floor, parameters, trace)
         if is_twice and parameters.most:
-            items = sorted(items, key=lambda item: -item.score)[: 2 * parameters.most]
+            items = best_first(items)[: 2 * parameters.most]
         if parameters.mode == "always":
             items = parents(items, sections, budget, trace)
         candidates = _candidates(items, hits, reader, parameters)
     if parameters.most:
-        candidates = sorted(candidates, key=lambda one: -one.score)[: parameters.most]
+        candidates = best_first(candidates)[: parameters.most]
     return pack(question, candidates, budget, models, parameters.order, trace)
 
 
@@ -165,8 +166,7 @@ def merge(
             if alone or len(family) / parent.children < parameters.merge_threshold or mean < floor:
                 continue
             # Children of this section, and hits below a child that did not merge.
-            end = parent.first_leaf + parent.leaf_count
-            inside = [item for item in current if parent.first_leaf <= item.first and item.last < end]
+            inside = [item for item in current if item.first in parent.leaves and item.last in parent.leaves]
             score = _merged_score([item.score for item in inside], parameters)
             merged = _section_range(parent, score, family[0].ancestors[:-1], sum(item.hits for item in inside))
             if parent.children > 1:
@@ -184,8 +184,7 @@ def _floor(items: Sequence[_LeafRange], parameters: AutoMerge) -> float:
 
 
 def _section_range(section: Section, score: float, ancestors: tuple[int, ...], hits: int) -> _LeafRange:
-    last = section.first_leaf + section.leaf_count - 1
-    return _LeafRange(section.first_leaf, last, score, ancestors, section.span, "merged", hits)
+    return _LeafRange(section.first_leaf, section.leaves[-1], score, ancestors, section.span, "merged", hits)
 
 
 def _merged_score(scores: Sequence[float], parameters: AutoMerge) -> float:
@@ -277,7 +276,7 @@ def _with_label(candidate: Candidate, kind: str, hits: int) -> Candidate:
 
 
 def _singles(hits: Sequence[Hit], leads: Antecedents) -> tuple[Candidate, ...]:
-    return tuple(leads.candidate([hit.row], hit.score) for hit in sorted(hits, key=lambda hit: -hit.score))
+    return tuple(leads.candidate([hit.row], hit.score) for hit in best_first(hits))
 
 
 def _clusters(

@@ -22,7 +22,7 @@ from mergewise.designs.macrag.slices import Chunk
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, CheckedFields, Range
-from mergewise.types import Context, Section, Span, Step, frozen
+from mergewise.types import Context, Step, frozen
 
 
 @frozen
@@ -44,12 +44,12 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     search = SliceSearch(question, reader, models)
     top = search.rerank(search.parents(parameters.k1, parameters.search))[: parameters.k2]
     chunks = search.slices.chunks([chunk.id for chunk in top])
-    leaves = reader.sentences(sorted({i for chunk in chunks.values() for i in _leaves(chunk)}))
+    leaves = reader.sentences(sorted({i for chunk in chunks.values() for i in chunk.leaves}))
     top = [chunk for chunk in top if chunk.id in chunks and chunks[chunk.id].first_leaf in leaves]
     candidates: dict[int, Candidate] = {}
     for chunk in top:
         whole = chunks[chunk.id]
-        own = (leaves[i] for i in _leaves(whole) if i in leaves)
+        own = (leaves[i] for i in whole.leaves if i in leaves)
         candidates[chunk.id] = Candidate(fragments_within(own, [(whole.start, whole.end)]), chunk.score)
     ranked = list(candidates.values())
     if parameters.unit == "document":
@@ -57,12 +57,7 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     packed = pack(question, ranked, budget, models, parameters.order, search.trace)
     if parameters.unit == "document":
         return packed
-    spans = [chunks[chunk.id] for chunk in top]
-    return replace(packed, reading=ChunkReading(tuple((Span(one.doc_id, one.start, one.end),) for one in spans)))
-
-
-def _leaves(item: Chunk | Section) -> range:
-    return range(item.first_leaf, item.first_leaf + item.leaf_count)
+    return replace(packed, reading=ChunkReading(tuple((chunks[chunk.id].span,) for chunk in top)))
 
 
 def _documents(
@@ -79,14 +74,14 @@ def _documents(
         families.setdefault(firsts[chunks[chunk.id].first_leaf].ancestors[0], []).append(chunk)
     roots = search.reader.sections(list(families))
     fitting = {root: section for root, section in roots.items() if section.tokens <= budget}
-    texts = search.reader.leaves([i for section in fitting.values() for i in _leaves(section)])
+    texts = search.reader.leaves([i for section in fitting.values() for i in section.leaves])
     reason = f"{len(families)} documents of {len(top)} chunks, {len(fitting)} within the budget"
     search.trace.append(Step("parents", reason))
     ranked: list[Candidate] = []
     for root, family in families.items():
         inside = tuple(candidates[chunk.id] for chunk in family)
         if root in fitting:
-            fragments = tuple(fragment_of([texts[i]]) for i in _leaves(fitting[root]) if i in texts)
+            fragments = tuple(fragment_of([texts[i]]) for i in fitting[root].leaves if i in texts)
             ranked.append(Candidate(fragments, family[0].score, inside))
         else:
             ranked += inside

@@ -36,6 +36,7 @@ from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, CheckedFields, Range
 from mergewise.text.spans import union
 from mergewise.types import Context, Part, PromptTemplate, Span, Step, Usage, frozen
+from mergewise.types.documents import spans_in
 
 DocumentRank: TypeAlias = Literal["max", "mean", "sum", "llm"]
 
@@ -77,7 +78,7 @@ class MergedChunks(NamedTuple):
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        return tuple(Span(self.doc_id, start, end) for start, end in self.parts)
+        return spans_in(self.doc_id, self.parts)
 
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: MacRAG) -> Context:

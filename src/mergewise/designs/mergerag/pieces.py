@@ -14,6 +14,7 @@ from mergewise.text.sections import heading_path
 from mergewise.text.sentences import split_sentences
 from mergewise.text.terms import content_terms
 from mergewise.types import GAP, Hit, Span, frozen
+from mergewise.types.answers import best_first
 
 
 @frozen
@@ -60,7 +61,7 @@ def sources_of(hits: Sequence[Hit], chunk_tokens: int) -> list[ChunkSource]:
         else:
             runs.append([hit])
     sources = [ChunkSource(fragment_of([hit.row for hit in run]), max(hit.score for hit in run)) for run in runs]
-    return sorted(sources, key=lambda source: -source.score)
+    return best_first(sources)
 
 
 def chunk_texts(hits: Sequence[Hit], count_tokens: TokenCounter) -> list[str]:

@@ -19,8 +19,11 @@ from mergewise.assemble.fragments import (
 )
 from mergewise.designs.mrag.markers import Marker, ValueSentence
 from mergewise.text.blocks import shown_levels
+from mergewise.text.spans import indent_of
 from mergewise.text.terms import content_terms
 from mergewise.types import GAP, Passage, RowId, Span, Step
+from mergewise.types.answers import best_first
+from mergewise.types.documents import spans_in
 
 ReadingOrder: TypeAlias = Literal["position", "similarity"]
 PieceHeading: TypeAlias = tuple[SectionKey, bool, RowId | None]
@@ -66,7 +69,7 @@ class ValuePiece(Candidate):
         if not self.marker.written:
             return tuple(fragment.span for fragment in self.fragments)
         held = dict.fromkeys(part for sentence in self.sentences for part in sentence.support)
-        return tuple(Span(self.marker.doc_id, start, end) for start, end in sorted(held or self.marker.spans))
+        return spans_in(self.marker.doc_id, sorted(held or self.marker.spans))
 
     def beyond(self, taken: Sequence[ValuePiece]) -> ValuePiece | None:
         if not self.marker.written:
@@ -126,7 +129,7 @@ def _fragments(marker: Marker, sentences: Sequence[ValueSentence]) -> Iterable[F
         first, last = run[0], run[-1]
         start, end = first.support[0][0], last.support[0][1]
         after = marker.value[last.end :]
-        after = "" if after.startswith(GAP) else after[: len(after) - len(after.lstrip())]
+        after = "" if after.startswith(GAP) else after[: indent_of(after)]
         text = marker.value[first.start : last.end] + after
         yield Fragment(marker.doc_id, marker.title, marker.headings, start, end + len(after), start, text)
 
@@ -158,7 +161,7 @@ def passages(pieces: Sequence[ValuePiece], order: ReadingOrder) -> list[Passage]
     """
     if order == "similarity":
         by_heading: defaultdict[PieceHeading, list[ValuePiece]] = defaultdict(list)
-        for piece in sorted(pieces, key=lambda piece: -piece.score):
+        for piece in best_first(pieces):
             by_heading[piece.heading].append(piece)
         return [passage for group in by_heading.values() for passage in _passages(group)]
     best: dict[str, float] = {}

@@ -17,7 +17,7 @@ from mergewise.models.record import Models
 from mergewise.ranges import CheckedFields, Range
 from mergewise.store.tables import Table
 from mergewise.store.views import ViewRows
-from mergewise.text.sections import shared_path
+from mergewise.text.sections import shared_headings
 from mergewise.types import DocumentRows, Leaf, LeafId, OverLeaves, RowId, Rows, Spanned, frozen
 
 
@@ -80,7 +80,7 @@ def _chunks(rows: DocumentRows, size: int) -> tuple[RaptorChunk, ...]:
                 id=len(chunks),
                 doc_id=rows.document.id,
                 title=leaves[0].title,
-                headings=shared_path([leaf.headings for leaf in touched]),
+                headings=shared_headings(touched),
                 start=starts[first],
                 end=ends[end - 1],
                 first_leaf=units[first][0],

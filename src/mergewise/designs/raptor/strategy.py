@@ -30,6 +30,7 @@ from mergewise.protocols import FloatArray, IndexReader
 from mergewise.ranges import MOST_ROWS, CheckedFields, Range
 from mergewise.text.sentences import split_sentences
 from mergewise.types import Cause, Context, Passage, Span, Step, frozen
+from mergewise.types.answers import best_first
 
 
 @frozen
@@ -88,11 +89,11 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     vector = models.embedder.embed_queries([question])[0]
     find = _nearest_of_all_layers if parameters.tree == "collapsed" else _nearest_downwards
     chunks, nodes = find(question, vector, raptor, tree, parameters)
-    ranked = sorted(_candidates(chunks, nodes, tree, raptor, reader), key=lambda one: -one.score)
+    ranked = best_first(_candidates(chunks, nodes, tree, raptor, reader))
     if models.reranker is not None and ranked:
         scores = models.reranker.score(question, ["\n".join(one.texts) for one in ranked])
         rescored = [replace(one, score=float(score)) for one, score in zip(ranked, scores, strict=True)]
-        ranked = sorted(rescored, key=lambda one: -one.score)
+        ranked = best_first(rescored)
     ranked = ranked[: parameters.keep or None]
     found = f"{len(chunks)} chunks, {len(nodes)} summaries"
     trace = [
@@ -107,7 +108,7 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
 
     def passages(chosen: Sequence[Candidate]) -> list[Passage]:
         # Summaries by a model, best first, and then passages of documents.
-        written = sorted((one for one in chosen if isinstance(one, WrittenSummary)), key=lambda one: -one.score)
+        written = best_first(one for one in chosen if isinstance(one, WrittenSummary))
         verbatim = [one for one in chosen if not isinstance(one, WrittenSummary)]
         shown = [Passage(one.text, one.score, one.sources, False) for one in written]
         return shown + passages_of(verbatim, parameters.order)

@@ -37,7 +37,7 @@ from mergewise.generate.sources import Source, base_sources
 from mergewise.models.decoding import ROWS, Decoded, StreamPrompts, decode
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.prompting.replies import json_in, object_schema
-from mergewise.protocols import CausalModel, ChatModel, FloatArray
+from mergewise.protocols import CausalModel, ChatModel, FloatArray, TokenRows
 from mergewise.text.alignment import sentences_at, words
 from mergewise.text.spans import one_line
 from mergewise.text.terms import content_terms
@@ -147,7 +147,7 @@ class _Causal:
     def _with_draft(self, source: Source, draft: str) -> list[Message]:
         return _with_source(self._own, SUPPORT, source, self._code, self._asked, quotation("answer", draft, self._code))
 
-    def _decode_rows(self, rows: Sequence[Sequence[int]]) -> list[Decoded]:
+    def _decode_rows(self, rows: TokenRows) -> list[Decoded]:
         made = decode(self._causal, [StreamPrompts((row,), (1.0,)) for row in rows], max_tokens=self._limit)
         self._usage += Usage(len(made), sum(one.input_tokens for one in made), sum(len(one.tokens) for one in made))
         return made

@@ -25,6 +25,7 @@ from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, CheckedFields, Range
 from mergewise.store.views import Presets
 from mergewise.types import Cause, Context, Hit, Leaf, Section, Step, frozen
+from mergewise.types.answers import best_first
 
 
 @frozen
@@ -53,14 +54,14 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
         own = [leaves[leaf] for leaf in node.leaves if leaf in leaves]
         if len(own) == len(node.leaves) and sum(leaf.tokens for leaf in own) <= budget:
             # Its hits replace the section if it does not fit.
-            inside = sorted((found[leaf] for leaf in node.leaves if leaf in found), key=lambda hit: -hit.score)
+            inside = best_first(found[leaf] for leaf in node.leaves if leaf in found)
             instead = tuple(_single(hit.row, score) for hit in inside)
             ranked.append(Candidate(tuple(_fragments(own)), score, instead))
             spans = ranked[-1].spans
             trace.append(Step("down", " › ".join(node.headings) or node.title, spans, score=score, cause=Cause.MERGE))
     for hit in hits:
         parent = parents.get(hit.row.parent)
-        own = [leaves[leaf] for leaf in _leaves(parent) if leaf in leaves] if parent is not None else [hit.row]
+        own = [leaves[leaf] for leaf in parent.leaves if leaf in leaves] if parent is not None else [hit.row]
         # the leaf and then its nearest siblings replace the section if it does not fit
         near = sorted(own, key=lambda leaf: (abs(leaf.id - hit.row.id), leaf.id))
         instead = tuple(_single(leaf, hit.score) for leaf in near) if len(near) > 1 else ()
@@ -69,10 +70,6 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
             trace.append(Step("up", "a leaf's section", ranked[-1].spans, score=hit.score, cause=Cause.MERGE))
     ranked.sort(key=lambda one: -one.score)
     return pack(question, ranked, budget, models, parameters.order, trace)
-
-
-def _leaves(section: Section) -> range:
-    return range(section.first_leaf, section.first_leaf + section.leaf_count)
 
 
 def _read(
@@ -88,7 +85,7 @@ def _read(
         parent = parents.get(hit.row.parent)
         if parent is not None:
             near = range(hit.row.id - budget, hit.row.id + budget + 1)
-            wanted.update(leaf for leaf in _leaves(parent) if leaf in near)
+            wanted.update(leaf for leaf in parent.leaves if leaf in near)
     known = {hit.row.id: hit.row for hit in hits}
     return known | reader.leaves(sorted(wanted - known.keys()))
 

@@ -15,7 +15,7 @@ from mergewise.evaluate.evaluator import Evaluator
 from mergewise.evaluate.methods import MethodCells
 from mergewise.evaluate.question_sets import Question
 from mergewise.extend import CachedChat, call_key
-from mergewise.protocols import ChatModel, TokenCounter
+from mergewise.protocols import ChatModel, Schema, TokenCounter
 from mergewise.types import Message, Reply, Usage, frozen
 
 QUESTIONS = 5
@@ -36,7 +36,7 @@ class CountingChat:
         self.is_estimate = True
 
     async def complete(
-        self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
+        self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Schema | None = None
     ) -> Reply:
         if isinstance(self._chat, CachedChat) and self._chat.has(messages, max_tokens=max_tokens, schema=schema):
             return await self._chat.complete(messages, max_tokens=max_tokens, schema=schema)

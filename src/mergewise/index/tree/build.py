@@ -18,8 +18,9 @@ from mergewise.ranges import CheckedFields, Range
 from mergewise.store.views import Presets
 from mergewise.text.languages import ENGLISH, UNKNOWN, document_language, neutral_lengths
 from mergewise.text.markup import readable, says_something
-from mergewise.text.sections import markdown_headings, paragraphs, shared_path, short_name
+from mergewise.text.sections import outline_of, paragraphs, shared_path, short_name
 from mergewise.text.sentences import MAX_CHARS_PER_TOKEN, split_long, strip_span
+from mergewise.text.spans import texts_at
 from mergewise.text.units import ITEM, TextUnit, split_units
 from mergewise.types import Document, DocumentUnit, Heading, Kind, Lead, Leaf, Section, Sentence, frozen
 
@@ -139,7 +140,7 @@ class _TreeNode:
 
 def _clean_outline(document: Document) -> list[Heading]:
     """Return the headings in order, without headings outside the text, in another heading or inside a given unit."""
-    outline = markdown_headings(document.text) if document.outline is None else document.outline
+    outline = outline_of(document)
     kept: list[Heading] = []
     for heading in sorted(outline, key=lambda h: (h.start, -h.end)):
         fits = 0 <= (kept[-1].end if kept else 0) <= heading.start <= heading.end <= len(document.text)
@@ -201,7 +202,7 @@ def _split_long(
             bounded.append(unit)
         else:
             pieces = split_long(text, unit.start, unit.end, limit, size)
-            tokens = count_tokens([text[a:b] for a, b in pieces])
+            tokens = count_tokens(texts_at(text, pieces))
             own_sizes = [None if unit.own_size is None else size(text[a:b]) for a, b in pieces]
             rest = None if unit.kind == "prose" else unit.start
             bounded += [

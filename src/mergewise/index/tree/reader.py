@@ -82,6 +82,4 @@ def extent(leaf: Leaf, sections: Mapping[int, Section], longest: int) -> range:
     """Return the leaves of the passage around a leaf: its outermost section of at most `longest` tokens, or only the leaf."""
     around = (sections[section] for section in leaf.ancestors if section in sections)
     passage = next((section for section in around if section.tokens <= longest), None)
-    if passage is None:
-        return range(leaf.id, leaf.id + 1)
-    return range(passage.first_leaf, passage.first_leaf + passage.leaf_count)
+    return range(leaf.id, leaf.id + 1) if passage is None else passage.leaves

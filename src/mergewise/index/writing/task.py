@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 from mergewise.index.writing.segments import TextSegment
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.prompting.records import Fields
+from mergewise.protocols import Schema
 from mergewise.text.spans import number_ranges
 from mergewise.types import JsonDict, Message, Usage, frozen
 
@@ -69,7 +70,7 @@ class WritingTask(Generic[Item]):
     """
 
     name: str
-    schema: Mapping[str, object]
+    schema: Schema
     fields: Fields
     prompt: Callable[[WritingRequest], list[Message]]
     item: Callable[[Mapping[str, object], WritingRequest], Item]

@@ -31,7 +31,7 @@ from mergewise.models.causal.rows import (
     repeat_row,
     select_rows,
 )
-from mergewise.protocols import Blend, FloatArray, NextTokens
+from mergewise.protocols import Blend, FloatArray, NextTokens, TokenRows
 from mergewise.types import Message
 
 # window of a model whose configuration does not name one
@@ -149,7 +149,7 @@ class HFCausalModel:
         return prompt_ids(self._tokenizer, messages)
 
     @_inference
-    def start(self, rows: Sequence[Sequence[int]]) -> HFState:
+    def start(self, rows: TokenRows) -> HFState:
         """Read rows in one run on a GPU, where padding is cheap, or in a run for each group of similar lengths on a CPU."""
         if not self._joins:
             return self._read(rows)
@@ -170,7 +170,7 @@ class HFCausalModel:
             HFState(ids, cache, self._left_mask(ids, longest), logits), sorted(range(len(ids)), key=places.__getitem__)
         )
 
-    def _read(self, rows: Sequence[Sequence[int]]) -> HFState:
+    def _read(self, rows: TokenRows) -> HFState:
         shared = common_beginning(rows)
         if self._share_caches and shared * (len(rows) - 1) >= SAVED:
             state = self._start_behind(rows, shared)
@@ -178,7 +178,7 @@ class HFCausalModel:
                 return state
         return self._start(rows)
 
-    def _start(self, rows: Sequence[Sequence[int]]) -> HFState:
+    def _start(self, rows: TokenRows) -> HFState:
         longest = max(len(row) for row in rows)
         mask = self._left_mask(rows, longest)
         ids = self._tensor([[0] * (longest - len(row)) + list(row) for row in rows])
@@ -194,7 +194,7 @@ class HFCausalModel:
             [list(row) for row in rows], self._cache_of(answer), mask, self._checked_copy(answer.logits[:, -1])
         )
 
-    def _start_behind(self, rows: Sequence[Sequence[int]], shared: int) -> HFState | None:
+    def _start_behind(self, rows: TokenRows, shared: int) -> HFState | None:
         """Read the common beginning of rows once, then the rests. Return None if the model's cache cannot be split."""
         begun = self._run(input_ids=self._tensor([list(rows[0][:shared])]), use_cache=True, **self._last_alone)
         layers = layers_of(self._cache_of(begun))
@@ -218,7 +218,7 @@ class HFCausalModel:
         _silence_padding(cache, mask)
         return HFState([list(row) for row in rows], cache, mask, self._checked_copy(answer.logits[:, -1]))
 
-    def _left_mask(self, rows: Sequence[Sequence[int]], width: int) -> Any:
+    def _left_mask(self, rows: TokenRows, width: int) -> Any:
         """Return the attention mask of rows padded on the left."""
         return self._tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows])
 
@@ -248,17 +248,13 @@ class HFCausalModel:
         return choose_on_device(wide(state.logits), blend)
 
     @_inference
-    def score(self, states: Sequence[HFState], continuations: Sequence[Sequence[int]]) -> list[FloatArray]:
+    def score(self, states: Sequence[HFState], continuations: TokenRows) -> list[FloatArray]:
         logits = self._continuation_logits(states, continuations)
         return self._arrays((self._of(row, ids) for row, ids in zip(logits, continuations, strict=True)), continuations)
 
     @_inference
     def contrast(
-        self,
-        states: Sequence[HFState],
-        continuations: Sequence[Sequence[int]],
-        without: Sequence[HFState],
-        alpha: float,
+        self, states: Sequence[HFState], continuations: TokenRows, without: Sequence[HFState], alpha: float
     ) -> list[FloatArray]:
         known = self._continuation_logits(states, continuations)
         self._follow(without, continuations)
@@ -270,7 +266,7 @@ class HFCausalModel:
             (self._of(row, ids) for row, ids in zip(adjusted, continuations, strict=True)), continuations
         )
 
-    def _follow(self, states: Sequence[HFState], continuations: Sequence[Sequence[int]]) -> None:
+    def _follow(self, states: Sequence[HFState], continuations: TokenRows) -> None:
         """Compute and cache the logits of continuations for each state."""
         asked = {(id(s), tuple(ids)): s for s, ids in zip(states, continuations, strict=True)}
         missing = [(state, list(ids)) for (_, ids), state in asked.items() if ids not in state.followed]
@@ -278,7 +274,7 @@ class HFCausalModel:
         for (state, ids), row in zip(missing, found, strict=True):
             state.followed[tuple(ids)] = row.clone()
 
-    def _continuation_logits(self, states: Sequence[HFState], continuations: Sequence[Sequence[int]]) -> list[Any]:
+    def _continuation_logits(self, states: Sequence[HFState], continuations: TokenRows) -> list[Any]:
         """Return the logits before each token of a continuation, shape (tokens, vocabulary), for each continuation."""
         asked = [i for i, ids in enumerate(continuations) if ids]
         found = [state.logits[:0] for state in states]
@@ -347,7 +343,7 @@ class HFCausalModel:
         """Return the log-probabilities of these tokens, one per row of logits."""
         return -self.torch.nn.functional.cross_entropy(wide(logits), self._tensor(list(ids)).long(), reduction="none")
 
-    def _arrays(self, scores: Iterable[Any], continuations: Sequence[Sequence[int]]) -> list[FloatArray]:
+    def _arrays(self, scores: Iterable[Any], continuations: TokenRows) -> list[FloatArray]:
         """Convert tensors with a value per token to arrays, in one transfer from the device."""
         if not continuations:
             return []

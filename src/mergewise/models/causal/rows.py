@@ -10,6 +10,8 @@ from copy import deepcopy
 from functools import cache
 from typing import Any
 
+from mergewise.protocols import TokenRows
+
 
 def alike(lengths: Sequence[int], price: int) -> list[list[int]]:
     """Group rows by length with the lowest total cost. Return the row numbers of each group, sorted.
@@ -37,7 +39,7 @@ def alike(lengths: Sequence[int], price: int) -> list[list[int]]:
     return groups
 
 
-def common_beginning(rows: Sequence[Sequence[int]]) -> int:
+def common_beginning(rows: TokenRows) -> int:
     """Count the tokens that all rows begin with. Each row keeps at least one other token."""
     first, last = min(rows, key=list), max(rows, key=list)
     most = min(map(len, rows)) - 1

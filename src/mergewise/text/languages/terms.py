@@ -17,6 +17,7 @@ from typing import TypeAlias
 from mergewise.text.languages.analysis import WORD, grams, lower_case, pieces, stem
 from mergewise.text.languages.detection import ENGLISH
 from mergewise.text.languages.table import language_of
+from mergewise.text.spans import texts_at
 from mergewise.text.terms import TermFinder, composed, english_terms
 from mergewise.types import Part
 
@@ -69,7 +70,7 @@ class Terms:
         for start, end, (term, *_) in self._places:
             if term in terms:
                 runs.append((runs.pop()[0] if runs and start < runs[-1][1] else start, end))
-        return list(dict.fromkeys(self.question[start:end] for start, end in runs))
+        return list(dict.fromkeys(texts_at(self.question, runs)))
 
     def joined_words(self) -> dict[str, tuple[str, ...]]:
         """Map two or three adjacent words, written as one, to their terms: "maxretries" for "max retries" and `max_retries`."""

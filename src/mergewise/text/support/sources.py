@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from mergewise.text.alignment import TOKEN, words
 from mergewise.text.markup import readable
 from mergewise.text.sentences import split_sentences
+from mergewise.text.spans import indent_of, texts_at
 from mergewise.text.support.denial import clauses, says_no
 from mergewise.text.support.figures import DateMention, Figure, dates, figures, known_figures
 from mergewise.text.support.names import (
@@ -59,7 +60,7 @@ class Extract(NamedTuple):
 def _goes_on(before: str, after: str) -> bool:
     """Return true if a sentence continues between the two: no stop and no end of a line."""
     before, gap = before.rstrip(), before[len(before.rstrip()) :]
-    gap += after[: len(after) - len(after.lstrip())]
+    gap += after[: indent_of(after)]
     return bool(before) and before[-1] not in _STOPS and "\n" not in gap
 
 
@@ -231,7 +232,7 @@ def known_terms(text: str) -> frozenset[str]:
 
 def without_figures(text: str, found: Sequence[Figure]) -> str:
     bounds = [0, *(edge for figure in found for edge in (figure.start, figure.end)), len(text)]
-    return " ".join(text[start:end] for start, end in zip(bounds[::2], bounds[1::2], strict=True))
+    return " ".join(texts_at(text, zip(bounds[::2], bounds[1::2], strict=True)))
 
 
 def stems(text: str) -> frozenset[str]:

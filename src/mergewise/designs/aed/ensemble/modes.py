@@ -22,6 +22,7 @@ from mergewise.generate.mode import Request
 from mergewise.generate.sources import base_sources
 from mergewise.prompting.quoting import code_for
 from mergewise.types import Answer, Step
+from mergewise.types.answers import best_first
 
 if TYPE_CHECKING:
     from mergewise.protocols import CausalModel, ChatModel
@@ -90,7 +91,7 @@ def _one_stream_a_passage(request: Request, window: ModelWindow) -> StreamedQues
     question = StreamedQuestion(request, replace(drawn, streams=(), memory=False), window)
     sources = base_sources(request.context, request.document)
     code = code_for([question.text, request.context.text])
-    for source in sorted(sources, key=lambda source: -source.score)[:MOST_STREAMS]:
+    for source in best_first(sources)[:MOST_STREAMS]:
         if question.texts_that_fit([source], code):
             name = f"[{source.number}]"
             question.readings.append(StreamPrompt(name, question.prompt([source], code), (source,)))

@@ -96,10 +96,7 @@ def triplets_of(question: str, reader: IndexReader, k: int, longest: int) -> lis
     """
     retrieved = units.retrieve(question, reader, k, longest)
     rows = [(found.triplets, found.score) for found in units.map_triplets(retrieved, reader) if found.triplets]
-    return [
-        TrainCandidate("triplets", row.title, row.headings, row.text, score, Span(row.doc_id, row.start, row.end))
-        for row, score in rows
-    ]
+    return [TrainCandidate("triplets", row.title, row.headings, row.text, score, row.span) for row, score in rows]
 
 
 def generated_candidate(background: str) -> TrainCandidate | None:

@@ -18,7 +18,7 @@ from mergewise.index.writing.segments import TextSegment
 from mergewise.index.writing.task import Written
 from mergewise.models.record import Models
 from mergewise.store.views import OnShare, ViewRows
-from mergewise.text.sections import shared_path
+from mergewise.text.sections import shared_headings
 from mergewise.types import DocumentRows, Leaf, Rows
 
 
@@ -79,7 +79,7 @@ def _rows(document: DocumentRows, written: Written[PassageTriplet] | None, setti
             id=number,
             doc_id=document.document.id,
             title=leaves[0].title,
-            headings=shared_path([leaf.headings for leaf in leaves]),
+            headings=shared_headings(leaves),
             ordinal=number,
             first_leaf=leaves[0].id - first,
             leaf_count=len(leaves),

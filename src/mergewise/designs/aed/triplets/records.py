@@ -12,6 +12,7 @@ from mergewise.ranges import SHARE, CheckedFields, Range
 from mergewise.store.tables import Table
 from mergewise.text.spans import one_line
 from mergewise.types import DocumentRows, LeafId, OverLeaves, RowId, Span, frozen
+from mergewise.types.documents import Spanned, spans_in
 
 Made: TypeAlias = str
 """Maker of a passage's triplets: the chat "model" or "rules"."""
@@ -52,7 +53,7 @@ class Triplet(NamedTuple):
 
 
 @frozen
-class TripletSet(OverLeaves):
+class TripletSet(Spanned, OverLeaves):
     """T = {(h_1, r_1, t_1), ...} of one passage (Eq. 4). It may be empty.
 
     The passage is `document.text[start:end]`, with the leaves `first_leaf .. first_leaf + leaf_count - 1`.
@@ -78,8 +79,7 @@ class TripletSet(OverLeaves):
     @property
     def spans(self) -> tuple[Span, ...]:
         """Spans of the distinct source sentences, in document order."""
-        places = sorted({(triplet.start, triplet.end) for triplet in self.triplets})
-        return tuple(Span(self.doc_id, start, end) for start, end in places)
+        return spans_in(self.doc_id, sorted({(triplet.start, triplet.end) for triplet in self.triplets}))
 
 
 @frozen

@@ -26,9 +26,9 @@ from mergewise.index.writing.segments import tiles_of
 from mergewise.models.record import Models
 from mergewise.protocols import TokenCounter
 from mergewise.store.views import Estimate, OnShare, ViewRows
-from mergewise.text.sections import shared_path
+from mergewise.text.sections import shared_headings
 from mergewise.text.sentences import split_long, split_sentences, strip_span
-from mergewise.text.spans import union
+from mergewise.text.spans import texts_at, union
 from mergewise.text.terms import content_terms
 from mergewise.types import DocumentRows, Part, Rows
 
@@ -86,7 +86,7 @@ def _chunks(document: DocumentRows, settings: SliceSettings) -> list[Chunk]:
                 id=ordinal,
                 doc_id=document.document.id,
                 title=leaves[0].title,
-                headings=shared_path([leaf.headings for leaf in touched]),
+                headings=shared_headings(touched),
                 ordinal=ordinal,
                 start=inside[0].start,
                 end=inside[-1].end,
@@ -94,7 +94,7 @@ def _chunks(document: DocumentRows, settings: SliceSettings) -> list[Chunk]:
                 leaf_count=len(touched),
                 tokens=sum(tile.tokens for tile in inside),
                 text=text[inside[0].start : inside[-1].end],
-                summary=SLICE_GAP.join(text[a:b] for a, b in parts),
+                summary=SLICE_GAP.join(texts_at(text, parts)),
                 parts=tuple(parts),
             )
         )
@@ -158,12 +158,11 @@ def _slices(
     for chunk in chunks:
         cut: list[tuple[list[Part], str, tuple[str, ...]]] = []
         if chunk.parts:
-            touched = range(chunk.first_leaf, chunk.first_leaf + chunk.leaf_count)
             for parts in runs(text, chunk.parts):
                 # The headings above the start of the slice.
-                begun = (i for i in touched if leaves[i].start <= parts[0][0])
+                begun = (i for i in chunk.leaves if leaves[i].start <= parts[0][0])
                 headings = leaves[max(begun, default=chunk.first_leaf)].headings
-                cut.append((parts, SLICE_GAP.join(text[a:b] for a, b in parts), headings))
+                cut.append((parts, SLICE_GAP.join(texts_at(text, parts)), headings))
         else:
             for parts in runs(chunk.summary, split_sentences(chunk.summary)):
                 piece = chunk.summary[parts[0][0] : parts[-1][1]]

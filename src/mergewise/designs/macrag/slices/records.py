@@ -13,7 +13,9 @@ from mergewise.index.views import PromptHash, search_rows
 from mergewise.protocols import RowReader
 from mergewise.ranges import Range, check_fields, short_repr
 from mergewise.store.tables import Table
+from mergewise.text.spans import texts_at
 from mergewise.types import DocumentRows, LeafId, OverLeaves, Part, RowId, Span, Spanned, frozen
+from mergewise.types.documents import spans_in
 
 Unit: TypeAlias = Literal["tokens", "characters"]
 
@@ -71,7 +73,7 @@ PRESETS = {"paper": {"summary": "abstractive"}}
 
 
 @frozen
-class Chunk(Spanned):
+class Chunk(Spanned, OverLeaves):
     """A stretch of whole sentences, overlapping the next one (MacRAG section 3.1.1), with its summary.
 
     Ids follow document order: `id - 1` and `id + 1` are the neighbours if they have the same `doc_id`. `parts` are the spans
@@ -125,7 +127,7 @@ class SliceParts:
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        return tuple(Span(self.doc_id, start, end) for start, end in self.parts)
+        return spans_in(self.doc_id, self.parts)
 
 
 @frozen
@@ -227,7 +229,7 @@ def problems(rows: DocumentRows, settings: SliceSettings, dimension: int) -> Ite
         if parent is None or any(not parent.start <= a < b <= parent.end for a, b in piece.parts):
             yield "a slice is not in its chunk"
             break
-        if parent.parts and SLICE_GAP.join(text[a:b] for a, b in piece.parts) != piece.text:
+        if parent.parts and SLICE_GAP.join(texts_at(text, piece.parts)) != piece.text:
             yield "a slice's text is not the text of its spans"
             break
     for chunk in chunks:

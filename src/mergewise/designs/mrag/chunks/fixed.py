@@ -20,6 +20,7 @@ from mergewise.models.record import Models
 from mergewise.protocols import TokenCounter
 from mergewise.store.views import ViewRows
 from mergewise.text.sentences import split_long
+from mergewise.text.spans import texts_at
 from mergewise.types import DocumentRows, Part
 
 _SPACELESS = "぀-ヿ㐀-鿿\uf900-\ufaff"  # kana, Chinese characters
@@ -42,5 +43,5 @@ def fixed_bounds(text: str, size: int, count_tokens: TokenCounter) -> list[Part]
             words.append((start, end))
         else:
             words += split_long(text, start, end, size, lambda piece: count_tokens([piece])[0])
-    sizes = count_tokens([text[start:end] for start, end in words])
+    sizes = count_tokens(texts_at(text, words))
     return [(words[first][0], words[end - 1][1]) for first, end in windows(sizes, size, 0)]

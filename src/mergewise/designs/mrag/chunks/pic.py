@@ -30,6 +30,7 @@ from mergewise.models.record import Models, embed_groups
 from mergewise.protocols import FloatArray
 from mergewise.store.views import Estimate, OnShare, ViewRows
 from mergewise.text.sentences import split_sentences
+from mergewise.text.spans import texts_at
 from mergewise.types import DocumentRows
 
 RELEVANT = 0.7
@@ -50,7 +51,7 @@ def build(
     points = [
         [text[slice(*sentences[i])].strip() for i in extract(own, settings.sentences)]
         if summary is None
-        else [summary[start:end] for start, end in split_sentences(summary)]
+        else texts_at(summary, split_sentences(summary))
         for text, sentences, own, summary in zip(texts, cut, of_sentences, written, strict=True)
     ]
     # Consecutive sentences with the same label form a chunk.

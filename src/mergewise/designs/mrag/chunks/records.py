@@ -14,7 +14,8 @@ from mergewise.protocols import RowReader, TokenCounter
 from mergewise.ranges import CheckedFields, Range
 from mergewise.store.tables import Table
 from mergewise.store.views import ViewRows
-from mergewise.text.sections import shared_path, short_name
+from mergewise.text.sections import shared_headings, short_name
+from mergewise.text.spans import texts_at
 from mergewise.types import DocumentRows, Part, RowId, Rows, Spanned, frozen
 
 _SIZE = Range(1, 1_000_000)
@@ -122,11 +123,11 @@ def rows_from(
 def _chunks(rows: DocumentRows, bounds: Sequence[Part], cut: str, count_tokens: TokenCounter) -> tuple[TextChunk, ...]:
     text, leaves = rows.document.text, rows["leaf"]
     starts = [leaf.start for leaf in leaves]
-    counts = count_tokens([text[start:end] for start, end in bounds])
+    counts = count_tokens(texts_at(text, bounds))
     chunks = []
     for number, ((start, end), tokens) in enumerate(zip(bounds, counts, strict=True)):
         touched = leaves[bisect_right(starts, start) - 1 : bisect_left(starts, end)]
-        headings = shared_path([leaf.headings for leaf in touched])
+        headings = shared_headings(touched)
         body = max(start, touched[0].body) if headings == touched[0].headings else start
         chunks.append(
             TextChunk(

@@ -26,6 +26,7 @@ from mergewise.index.windows import windows
 from mergewise.models.record import Models, embed_groups
 from mergewise.protocols import Embedder, FloatArray, TokenCounter
 from mergewise.store.views import ViewRows
+from mergewise.text.spans import texts_at
 from mergewise.types import DocumentRows, Part
 
 
@@ -105,7 +106,7 @@ def bounds_of(
     text: str, sentences: Sequence[Part], ranges: Sequence[Part], most: int, count_tokens: TokenCounter
 ) -> list[Part]:
     """Return the offsets of runs of sentences. A run above `most` tokens is split between sentences."""
-    sizes = count_tokens([text[start:end] for start, end in sentences])
+    sizes = count_tokens(texts_at(text, sentences))
     divided = [
         (first + a, first + b) for first, end in ranges for a, b in windows(sizes[first:end], most, 0)
     ]  # a sentence above the limit is a chunk

@@ -15,6 +15,7 @@ from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.protocols import ChatModel, TokenCounter
 from mergewise.store.views import Estimate, OnShare
 from mergewise.text.sentences import split_long
+from mergewise.text.spans import texts_at
 from mergewise.types import SHIPPED, Message, Prompts, PromptTemplate, Usage
 
 MAX_TOKENS = 200  # maximum tokens of a summary, to fit into an embedder's window
@@ -73,4 +74,4 @@ def _parts(text: str, chat: ChatModel, count_tokens: TokenCounter) -> list[str]:
     """Split the text into parts that fit into the model's window."""
     # half of the window, because the model's tokens may be smaller than ours
     room = max(LEAST_READ, (chat.window - MAX_TOKENS - PROMPT_TOKENS) // 2)
-    return [text[a:b] for a, b in split_long(text, 0, len(text), room, lambda piece: count_tokens([piece])[0])]
+    return texts_at(text, split_long(text, 0, len(text), room, lambda piece: count_tokens([piece])[0]))

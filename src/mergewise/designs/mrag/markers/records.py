@@ -14,7 +14,9 @@ from mergewise.models.tokens import count_tokens
 from mergewise.ranges import SHARE, CheckedFields, Range
 from mergewise.store.tables import Table
 from mergewise.text.sentences import strip_span
+from mergewise.text.spans import texts_at
 from mergewise.types import DocumentRows, Part, RowId, Sentence, Span, frozen
+from mergewise.types.documents import spans_in
 
 Made: TypeAlias = str
 """Maker of a marker: the chat "model", "rules", or "copy" for a copy of a segment without a marker (k = v)."""
@@ -71,7 +73,7 @@ class MarkerSettings(CheckedFields):
         if self.ends == "sentence" or self.made == "rules" or not leaves:
             return segments_of(document, self.segment)
         bounds = fixed_bounds(text, self.segment, count_tokens)
-        sizes = count_tokens([text[start:end] for start, end in bounds])
+        sizes = count_tokens(texts_at(text, bounds))
         starts = [leaf.start for leaf in leaves]
         segments: list[TextSegment] = []
         for (start, end), tokens in zip(bounds, sizes, strict=True):
@@ -142,7 +144,7 @@ class Marker:
     def supports(self) -> tuple[Span, ...]:
         """Distinct spans that support the value, in the order of its sentences."""
         places = dict.fromkeys(part for sentence in self.sentences for part in sentence.support)
-        return tuple(Span(self.doc_id, start, end) for start, end in places)
+        return spans_in(self.doc_id, places)
 
 
 @frozen
@@ -230,6 +232,6 @@ def _has_valid_sentences(marker: Marker, text: str) -> bool:
         if any(not any(a <= first < last <= b for a, b in marker.spans) for first, last in sentence.support):
             return False
         stated = marker.value[sentence.start : sentence.end]
-        if not marker.written and [text[first:last] for first, last in sentence.support] != [stated]:
+        if not marker.written and texts_at(text, sentence.support) != [stated]:
             return False
     return marker.written or bool(marker.sentences)
