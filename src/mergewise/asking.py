@@ -23,9 +23,9 @@ from mergewise.ranges import SECONDS, Ceilings, number, short_repr
 from mergewise.retrieve.hybrid import HybridReader, ReaderArguments, SearchSettings, absent_names
 from mergewise.store.filters import condition_text
 from mergewise.text.languages import ENGLISH, UNKNOWN, likely_language, neutral_lengths
+from mergewise.text.spans import spans_of
 from mergewise.tracing import span, traced_texts
 from mergewise.types import Answer, Cause, Context, Location, ReplyOptions, Span, Step, Usage, Where, frozen
-from mergewise.types.answers import spans_of
 
 # A token counter that does not know a script counts its bytes. The budget grows at most by this factor.
 _MAX_BUDGET_FACTOR = 6

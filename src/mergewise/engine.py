@@ -34,6 +34,7 @@ from mergewise.store.manifest import MOST_SHARDS, Manifest, check_plain
 from mergewise.store.places import place_of, root_of
 from mergewise.store.shards.store import ShardedStore
 from mergewise.store.views import Progress, views_of
+from mergewise.text.spans import spans_of
 from mergewise.tracing import span
 from mergewise.types import (
     AddReport,
@@ -52,7 +53,6 @@ from mergewise.types import (
     VectorCount,
     Where,
 )
-from mergewise.types.answers import spans_of
 
 if TYPE_CHECKING:
     from mergewise.asking import IndexState, PreparedAnswer

@@ -11,9 +11,9 @@ from mergewise.assemble.fragments import Candidate, HeadingParts, Order, passage
 from mergewise.models.record import Models
 from mergewise.protocols import TokenCounter
 from mergewise.text.blocks import SEPARATOR, heading_parts, render
+from mergewise.text.spans import spans_of
 from mergewise.tracing import span
 from mergewise.types import GAP, Cause, Context, Passage, Step
-from mergewise.types.answers import spans_of
 
 # Candidates whose tokens are counted in one call. Many small calls would cost several milliseconds a question.
 _AT_ONCE = 12

@@ -18,13 +18,12 @@ from mergewise.generate.sources import DocumentLookup, Source
 from mergewise.text.alignment import Aligner, sentences_at, words
 from mergewise.text.sections import headings_at, outline_of, short_name
 from mergewise.text.sentences import split_long, split_sentences, strip_span
-from mergewise.text.spans import has_lines, line_at
+from mergewise.text.spans import has_lines, line_at, spans_of
 from mergewise.text.support.judge import Judge
 from mergewise.text.support.names import quotations_in
 from mergewise.text.support.sources import Extract, ReadSource
 from mergewise.text.terms import content_terms
 from mergewise.types import Citation, Context, Heading, Location, Span
-from mergewise.types.answers import spans_of
 
 # minimum support to cite a single sentence instead of the whole source
 _CLEAR = 0.25

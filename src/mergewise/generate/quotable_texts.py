@@ -16,9 +16,8 @@ from mergewise.text.markup import readable, says_something
 from mergewise.text.question import asked_names
 from mergewise.text.sections import path_at
 from mergewise.text.sentences import strip_span
-from mergewise.text.spans import union
+from mergewise.text.spans import spans_of, union
 from mergewise.types import Context, Span
-from mergewise.types.answers import spans_of
 
 FAR = 2000
 """Characters after a lead that are searched for what it announces."""

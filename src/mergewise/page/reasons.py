@@ -15,8 +15,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from mergewise.page.source_texts import Overlaps
+from mergewise.text.spans import spans_of
 from mergewise.types import Cause, Context, Span
-from mergewise.types.answers import spans_of
 
 LEFT_OUT = {
     Cause.LEFT: "left out",

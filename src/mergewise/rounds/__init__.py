@@ -22,10 +22,10 @@ from mergewise.models.record import Models
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.text.blocks import SEPARATOR, render
 from mergewise.text.sentences import split_sentences
-from mergewise.text.spans import one_line
+from mergewise.text.spans import one_line, spans_of
 from mergewise.text.terms import STOP_WORDS, content_terms
 from mergewise.types import Context, Message, Passage, Step, Usage
-from mergewise.types.answers import best_first, spans_of
+from mergewise.types.answers import best_first
 
 __all__ = ["in_rounds"]
 

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from mergewise.text.markup import says_something
 from mergewise.text.sentences import strip_span
-from mergewise.text.spans import union
+from mergewise.text.spans import spans_of, union
 from mergewise.types import Context, Part, Span
-from mergewise.types.answers import spans_of
 
 
 class OtherSpans:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, groupby
 from pathlib import PurePath
 
-from mergewise.types import Part
+from mergewise.types import Context, Part, Span
 
 # Formats whose text is converted from the file, so that its lines differ from those of the file.
 CONVERTED = frozenset(
@@ -28,6 +28,16 @@ def texts_at(text: str, parts: Iterable[Part]) -> list[str]:
 def indent_of(text: str) -> int:
     """Count the white space at the beginning of a text."""
     return len(text) - len(text.lstrip())
+
+
+def spans_in(doc_id: str, parts: Iterable[Part]) -> tuple[Span, ...]:
+    """Return the spans of parts of a document."""
+    return tuple(Span(doc_id, start, end) for start, end in parts)
+
+
+def spans_of(context: Context) -> list[Span]:
+    """Return the spans of all passages."""
+    return [span for passage in context.passages for span in passage.spans]
 
 
 def number_ranges(numbers: Sequence[int], to: str = "-") -> str:

@@ -200,11 +200,6 @@ class Context(Pictured):
         return f"Context({short_line(self.question)}, {self.strategy}, {size})"
 
 
-def spans_of(context: Context) -> list[Span]:
-    """Return the spans of all passages."""
-    return [span for passage in context.passages for span in passage.spans]
-
-
 @frozen
 class Location:
     """Place of a span for readers: page and line as in `Citation`, and the address in its document's metadata."""

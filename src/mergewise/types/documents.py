@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 
@@ -61,11 +61,6 @@ class Span:
 
     def contains(self, other: Span) -> bool:
         return self.doc_id == other.doc_id and self.start <= other.start and other.end <= self.end
-
-
-def spans_in(doc_id: str, parts: Iterable[Part]) -> tuple[Span, ...]:
-    """Return the spans of parts of a document."""
-    return tuple(Span(doc_id, start, end) for start, end in parts)
 
 
 @frozen

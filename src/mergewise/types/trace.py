@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from enum import StrEnum
 from typing import ClassVar, Protocol
 
@@ -83,7 +84,7 @@ class HopNote(Note):
     gain: float = 0.0
 
     def as_dict(self) -> dict[str, object]:
-        return {"number": self.number, "name": self.name, "gain": self.gain}
+        return asdict(self)
 
 
 @frozen

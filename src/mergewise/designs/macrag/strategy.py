@@ -34,9 +34,8 @@ from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.prompting.replies import json_in, object_schema
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, CheckedFields, Range
-from mergewise.text.spans import union
+from mergewise.text.spans import spans_in, union
 from mergewise.types import Context, Part, PromptTemplate, Span, Step, Usage, frozen
-from mergewise.types.documents import spans_in
 
 DocumentRank: TypeAlias = Literal["max", "mean", "sum", "llm"]
 

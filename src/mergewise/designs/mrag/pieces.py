@@ -19,11 +19,10 @@ from mergewise.assemble.fragments import (
 )
 from mergewise.designs.mrag.markers import Marker, ValueSentence
 from mergewise.text.blocks import shown_levels
-from mergewise.text.spans import indent_of
+from mergewise.text.spans import indent_of, spans_in
 from mergewise.text.terms import content_terms
 from mergewise.types import GAP, Passage, RowId, Span, Step
 from mergewise.types.answers import best_first
-from mergewise.types.documents import spans_in
 
 ReadingOrder: TypeAlias = Literal["position", "similarity"]
 PieceHeading: TypeAlias = tuple[SectionKey, bool, RowId | None]

@@ -10,9 +10,9 @@ from mergewise.defaults import PASSAGE_TOKENS
 from mergewise.index.views import PromptHash, json_column
 from mergewise.ranges import SHARE, CheckedFields, Range
 from mergewise.store.tables import Table
-from mergewise.text.spans import one_line
+from mergewise.text.spans import one_line, spans_in
 from mergewise.types import DocumentRows, LeafId, OverLeaves, RowId, Span, frozen
-from mergewise.types.documents import Spanned, spans_in
+from mergewise.types.documents import Spanned
 
 Made: TypeAlias = str
 """Maker of a passage's triplets: the chat "model" or "rules"."""

@@ -13,9 +13,8 @@ from mergewise.index.views import PromptHash, search_rows
 from mergewise.protocols import RowReader
 from mergewise.ranges import Range, check_fields, short_repr
 from mergewise.store.tables import Table
-from mergewise.text.spans import texts_at
+from mergewise.text.spans import spans_in, texts_at
 from mergewise.types import DocumentRows, LeafId, OverLeaves, Part, RowId, Span, Spanned, frozen
-from mergewise.types.documents import spans_in
 
 Unit: TypeAlias = Literal["tokens", "characters"]
 

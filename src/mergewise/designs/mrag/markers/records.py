@@ -14,9 +14,8 @@ from mergewise.models.tokens import count_tokens
 from mergewise.ranges import SHARE, CheckedFields, Range
 from mergewise.store.tables import Table
 from mergewise.text.sentences import strip_span
-from mergewise.text.spans import texts_at
+from mergewise.text.spans import spans_in, texts_at
 from mergewise.types import DocumentRows, Part, RowId, Sentence, Span, frozen
-from mergewise.types.documents import spans_in
 
 Made: TypeAlias = str
 """Maker of a marker: the chat "model", "rules", or "copy" for a copy of a segment without a marker (k = v)."""
