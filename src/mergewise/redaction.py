@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 MASK = "***"
 SHORTEST = 6
 """Minimum characters of a masked key. Shorter ones (`none`, `EMPTY`) are placeholders for endpoints without keys."""
-_NO_KEYS = frozenset({"ollama", "lm-studio", "llama.cpp", "not-needed", "not-used", "no-key", "sk-no-key-required"})
+_NO_KEYS = frozenset("ollama lm-studio llama.cpp not-needed not-used no-key sk-no-key-required".split())
 _NAMES_KEY = re.compile(r"key|token|secret|sig|pass|auth", re.IGNORECASE)
 
 

@@ -41,7 +41,7 @@ __all__ = ["DESIGNS", "MODES", "PROMPTS", "STRATEGIES", "VIEWS", "Design", "Stra
 __all__ += [name for names in _HOMES.values() for name in names.split()]
 __getattr__ = lazy_names(__name__, _HOMES)
 
-DESIGNS = ("weave", "auto_merge", "macrag", "mergerag", "mrag", "aed", "raptor", "tree_rag", "crag", "self_rag")
+DESIGNS = "weave auto_merge macrag mergerag mrag aed raptor tree_rag crag self_rag".split()
 GROUP = "mergewise.designs"
 
 

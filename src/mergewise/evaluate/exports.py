@@ -83,7 +83,7 @@ def csv_table(report: EvaluationReport) -> str:
     """Return a line for each cell of each table. Measured shares are fractions. Published numbers are as printed."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    measures = ("value", "low", "high", "mark", "spread", "published", "published_spread", "note")
+    measures = "value low high mark spread published published_spread note".split()
     writer.writerow(["table", "section", "method", "group", "column", *measures])
     for part in report.parts:
         for table in part.tables:

@@ -25,7 +25,7 @@ from mergewise.readers.xml import attribute, children, descendants, first, local
 from mergewise.types import FileMetadata, frozen
 
 _HEADING_NAME = re.compile(r"heading (\d)", re.IGNORECASE)
-_SKIPPED = frozenset({"del", "moveFrom", "Fallback", "instrText", "delText", "rPr", "pPr", "sdtPr", "sdtEndPr", "rt"})
+_SKIPPED = frozenset("del moveFrom Fallback instrText delText rPr pPr sdtPr sdtEndPr rt".split())
 _FLOATING = frozenset({"txbxContent", "footnoteReference", "endnoteReference"})
 _USED = frozenset({"styles", "numbering", "footnotes", "endnotes", "header", "footer"})
 # letters of a header

@@ -27,7 +27,7 @@ _WRAPPERS = frozenset(
     "app-group boxed-text disp-quote fig-group table-wrap-group statement supplementary-material".split()
 )
 _SKIPPED = frozenset("ref-list label title object-id graphic media fn-group sec-meta permissions attrib".split())
-_FLOATS = frozenset({"list", "def-list", "fig", "table-wrap", "fig-group", "boxed-text", "supplementary-material"})
+_FLOATS = frozenset("list def-list fig table-wrap fig-group boxed-text supplementary-material".split())
 _HEADS = frozenset({"title", "head", "name"})
 _PROSE = frozenset("p para simpara paragraph text".split())
 _NAMES = {"ack": "Acknowledgements", "abstract": "Abstract"}

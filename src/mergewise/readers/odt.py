@@ -17,9 +17,7 @@ from mergewise.readers.numbering import BULLET, Level, Numbering
 from mergewise.readers.table import Cell, fill_grid
 from mergewise.readers.xml import attribute, children, descendants, first, local, outermost
 
-_SKIPPED = frozenset(
-    {"tracked-changes", "annotation", "annotation-end", "sequence-decls", "forms", "ruby-text", "change"}
-)
+_SKIPPED = frozenset("tracked-changes annotation annotation-end sequence-decls forms ruby-text change".split())
 _BLOCKS = frozenset({"p", "h", "list", "table"})
 _KINDS = {"1": "decimal", "a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 # Columns. Programs write a sheet's width as one cell repeated a thousand times.

@@ -20,9 +20,9 @@ from mergewise.readers.decoding import decode
 from mergewise.readers.table import MAX_ROWS, MAX_UNIT, joined_fields, refuse_long
 from mergewise.types import JsonDict
 
-_TEXTS = ("text", "content", "body", "page_content", "passage", "document", "markdown", "contents", "message")
+_TEXTS = "text content body page_content passage document markdown contents message".split()
 _TITLES = ("title", "headline", "subject", "name", "question")
-_LISTS = ("data", "records", "items", "results", "documents", "rows", "entries", "articles", "features")
+_LISTS = "data records items results documents rows entries articles features".split()
 # Numbers of a list. A longer list is a vector.
 _MAX_NUMBERS = 16
 _MAX_FIELDS = 500

@@ -29,7 +29,7 @@ from mergewise.server.problems import HTTPProblem
 from mergewise.server.records import Token, checked_scopes
 from mergewise.types import Json
 
-ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
+ALGORITHMS = "RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA".split()
 """Algorithms with a private key. Others would accept a text that anybody can sign with the public key."""
 SKEW_SECONDS = 60
 """Difference of clocks that a token may have."""

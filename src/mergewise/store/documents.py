@@ -33,27 +33,28 @@ from mergewise.types import (
 DOCUMENTS = "documents"
 
 METADATA_TYPES: dict[type, pa.DataType] = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
-# Names, types and whether a value may be missing. Columns that begin with "_" are internal. A `where` condition may name the
+# Columns that begin with "_" are internal. A `where` condition may name the
 # others and the metadata columns added later.
-_COLUMNS: tuple[tuple[str, type, bool], ...] = (
-    ("_number", int, False),
-    ("id", str, False),
-    ("title", str, False),
-    ("_text", str, False),
-    ("_characters", int, False),
-    ("_digest", str, False),
-    ("_outline", str, True),
-    ("_pages", str, False),
-    ("_first_id", int, False),
-    ("_leaves", int, False),
-    ("_content", str, True),
-    ("_source", str, True),
-    ("_bytes", int, True),
-    ("_modified", int, True),
-    ("_units", str, True),
-    ("_language", str, True),
-)
-SCHEMA = pa.schema([pa.field(name, METADATA_TYPES[kind], missing) for name, kind, missing in _COLUMNS])
+_COLUMNS = {
+    "_number": int,
+    "id": str,
+    "title": str,
+    "_text": str,
+    "_characters": int,
+    "_digest": str,
+    "_outline": str,
+    "_pages": str,
+    "_first_id": int,
+    "_leaves": int,
+    "_content": str,
+    "_source": str,
+    "_bytes": int,
+    "_modified": int,
+    "_units": str,
+    "_language": str,
+}
+_OPTIONAL = "_outline _content _source _bytes _modified _units _language".split()
+SCHEMA = pa.schema([pa.field(name, METADATA_TYPES[kind], name in _OPTIONAL) for name, kind in _COLUMNS.items()])
 OF_TEXTS = ("_number", "_content", "_language")
 """Columns that depend on a document's text alone, and never change while the document keeps its number."""
 UNLISTED = frozenset({"_text", "_outline", "_pages", "_digest", "_content", "_units"})

@@ -9,5 +9,5 @@ from __future__ import annotations
 
 from mergewise.designs.design import Design, later
 
-_NAMES = ("auto-merge", "topk", "dos", "bm25", "dense", "hybrid", "reranker", "full")
+_NAMES = "auto-merge topk dos bm25 dense hybrid reranker full".split()
 DESIGN = Design(strategies=later(f"{__name__}.strategy", "STRATEGIES", *_NAMES))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from mergewise.designs.design import Design, later
 
-_MODES = ("fil", "full-e&f", "full-ext", "r&b", "r&b-e&f", "r&b-ext", "r&l")
+_MODES = "fil full-e&f full-ext r&b r&b-e&f r&b-ext r&l".split()
 DESIGN = Design(
     later(f"{__name__}.slices", "VIEW", "slice"),
     later(f"{__name__}.longrag", "STRATEGIES", "macrag", "longrag"),

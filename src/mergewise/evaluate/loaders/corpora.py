@@ -15,7 +15,7 @@ from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.types import Document, Json, Span
 
 _PARTS = ("test", "dev", "train")
-_ANSWERS = ("answer", "gold_ans", "reference", "obj", "answer_aliases", "possible_answers", "o_aliases")
+_ANSWERS = "answer gold_ans reference obj answer_aliases possible_answers o_aliases".split()
 
 
 def _lines(folder: Path, name: str) -> Path:

@@ -18,7 +18,7 @@ from mergewise.types import Json, JsonDict
 
 _LONGEST = 1 << 33
 """Maximum of bytes of a file."""
-ROW_KEYS = frozenset({"set", "question", "asked", "method", "spec", "budget", "repeat", "scores", "error"})
+ROW_KEYS = frozenset("set question asked method spec budget repeat scores error".split())
 
 
 class RowLines:

@@ -280,7 +280,7 @@ def planned_places(table: pa.Table, plan: RunPlan, asked: Mapping[tuple[str, str
     """Return the row numbers of the planned rows in a table, in the plan's order."""
     specs = plan.specs()
     sets, methods = _places(one.name for one in plan.sets), _places(one.name for one in plan.methods)
-    columns = [table[name].to_pylist() for name in ("set", "question", "method", "spec", "budget", "mode", "repeat")]
+    columns = [table[name].to_pylist() for name in "set question method spec budget mode repeat".split()]
     found, answered = [], set()
     for place, (set_name, question, method, spec, budget, mode, repeat) in enumerate(zip(*columns, strict=True)):
         order = place if asked is None else asked.get((set_name, question))

@@ -16,7 +16,7 @@ from mergewise.errors import UsageError
 from mergewise.types import Json, frozen
 
 FORMAT = 1
-PACKAGES = ("mergewise", "lancedb", "pyarrow", "numpy", "onnxruntime", "tokenizers", "torch", "transformers")
+PACKAGES = "mergewise lancedb pyarrow numpy onnxruntime tokenizers torch transformers".split()
 
 
 @frozen

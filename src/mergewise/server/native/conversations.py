@@ -26,7 +26,7 @@ router = APIRouter(prefix="/api/v1/collections/{c}", tags=["conversations"], rou
 
 ConversationId = Annotated[str, Path(max_length=100)]
 # parts of an answer and its context that are large, or true only when it is given
-_UNKEPT = ("trace", "evidence", "streams", "html", "text", "context", "indexing", "cached")
+_UNKEPT = "trace evidence streams html text context indexing cached".split()
 _LISTED, _READ, _LONGEST_READ = 200, 24, 400_000
 
 

@@ -102,7 +102,7 @@ async def search_store(form: StoreSearchForm, request: Request, collection: InCo
             **file_of(passage),
             "attributes": dict(documents[passage["doc"]].metadata),
             "content": [{"type": "text", "text": passage["text"]}],
-            "mergewise": {name: passage[name] for name in ("doc", "title", "headings", "page", "line", "url", "spans")},
+            "mergewise": {name: passage[name] for name in "doc title headings page line url spans".split()},
         }
         for passage in best
     ]

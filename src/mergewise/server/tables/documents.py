@@ -11,7 +11,7 @@ from mergewise.server.records import DocumentState, DocumentStatus, Upload
 from mergewise.server.tables.rows import ALL, columns, insert, record_of, records_of, selection, update
 from mergewise.types import Json, frozen
 
-_OF_UPLOADS = ("name", "title", "metadata", "blob", "bytes", "media_type", "is_document")
+_OF_UPLOADS = "name title metadata blob bytes media_type is_document".split()
 
 
 @frozen

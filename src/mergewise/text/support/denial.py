@@ -27,17 +27,16 @@ _NO_DENIAL = re.compile(
 )
 _CLAUSE = re.compile(r"[,;:—–]|\b(?:but|and|while|whereas|although|though|which|who|because)\b", re.IGNORECASE)
 _OPPOSITES = [
-    tuple(frozenset(side.split()) for side in pair)
+    [frozenset(side.split()) for side in pair.split("/")]
     for pair in (
-        ("increas rise rose risen grew grow grown gain higher", "decreas fall fell fallen drop declin reduc shrink lower"),
-        ("improv better", "worsen wors deterior"), ("posit", "negat"), ("succeed success", "fail failur unsuccess"),
-        ("win won", "lose lost"), ("accept approv", "reject refus"), ("allow permit", "forbid forbidden prohibit"),
-        ("enabl", "disabl"), ("includ", "exclud"), ("true", "fals"), ("benefit", "harm"), ("support", "oppos"),
-        ("northern north", "southern south"), ("eastern east", "western west"), ("maximum", "minimum"), ("born", "die"),
-        ("safe", "danger unsaf"), ("legal", "illeg"), ("possibl", "imposs"), ("open", "close"), ("start began", "stop ceas"),
-        ("male", "femal"), ("always", "never"), ("oldest", "youngest"), ("largest", "smallest"), ("best", "worst"),
-    )
-]  # fmt: skip
+        "increas rise rose risen grew grow grown gain higher / decreas fall fell fallen drop declin reduc shrink lower; "
+        "improv better / worsen wors deterior; posit / negat; succeed success / fail failur unsuccess; win won / lose lost; "
+        "accept approv / reject refus; allow permit / forbid forbidden prohibit; enabl / disabl; includ / exclud; true / fals; "
+        "benefit / harm; support / oppos; northern north / southern south; eastern east / western west; maximum / minimum; "
+        "born / die; safe / danger unsaf; legal / illeg; possibl / imposs; open / close; start began / stop ceas; male / femal; "
+        "always / never; oldest / youngest; largest / smallest; best / worst"
+    ).split(";")
+]
 OPPOSED = [(a, b) for pair in _OPPOSITES for a, b in (pair, pair[::-1])]
 
 

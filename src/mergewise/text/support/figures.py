@@ -33,18 +33,31 @@ _ORDINALS = _values(
     1,
 ) | {name[:-1] + "ieth": value for name, value in _TENS.items()}
 _NO_FIGURES = frozenset({"one", "first", "second"})  # alone they are seldom numbers
-_WRITTEN_SCALES = {
-    "k": 3, "m": 6, "bn": 9, "mio": 6, "mrd": 9, "hundreds": 2, "thousands": 3, "millions": 6, "billions": 9, "tausend": 3,
-    "millionen": 6, "milliarden": 9, "mille": 3, "milliard": 9, "milliards": 9, "mil": 3, "millón": 6, "millones": 6,
-    "mila": 3, "milioni": 6, "miliardi": 9, "miljoen": 6, "miljard": 9, "百": 2, "千": 3, "万": 4, "萬": 4, "億": 8, "亿": 8,
-    "만": 4, "억": 8, **_SCALES,
-}  # fmt: skip
+_POWERS = {
+    2: "hundreds 百",
+    3: "k thousands tausend mille mil mila 千",
+    4: "万 萬 만",
+    6: "m mio millions millionen millón millones milioni miljoen",
+    8: "億 亿 억",
+    9: "bn mrd billions milliarden milliard milliards miliardi miljard",
+}
+_WRITTEN_SCALES = {name: power for power, names in _POWERS.items() for name in names.split()} | _SCALES
 _MAYBE_SCALES = frozenset("k m mil mille".split())  # they also mean metres, a thousand and a mile
 _IMPLIED = {
-    "half": (2, 50), "halves": (2, 50), "quarter": (4, 25), "once": (1,), "twice": (2,), "double": (2,), "doubled": (2,),
-    "triple": (3,), "thrice": (3,), "single": (1,), "pair": (2,), "both": (2,), "dozen": (12,), "decade": (10,),
-    "century": (100,), "nil": (0,), "none": (0,), "no": (0,),
-}  # fmt: skip
+    name: figures.split()
+    for figures, names in {
+        "2 50": "half halves",
+        "4 25": "quarter",
+        "0": "nil none no",
+        "1": "once single",
+        "2": "twice double doubled pair both",
+        "3": "triple thrice",
+        "10": "decade",
+        "12": "dozen",
+        "100": "century",
+    }.items()
+    for name in names.split()
+}
 
 _SPACES = " \u00a0\u202f\u2009'’"
 _NUMBER = re.compile(rf"\d{{1,3}}(?:[{_SPACES}]\d{{3}})+(?!\d)(?:[.,]\d+)?|\d+(?:[.,]\d+)*")
@@ -120,7 +133,7 @@ def known_figures(text: str) -> frozenset[str]:
         known.update(figure.readings, figure.parts)
     for match in _WORD.finditer(text):
         word = match[0].lower()
-        known.update(map(str, _IMPLIED.get(word, ())))
+        known.update(_IMPLIED.get(word, ()))
         number = _UNITS.get(word, _ORDINALS.get(word))
         if number is not None:
             known.add(str(number))

@@ -28,12 +28,12 @@ _PRESENT = (
     "tells turns uses waits works writes"
 ).split()
 _PAST = {
-    "became": "become", "began": "begin", "bought": "buy", "broke": "break", "brought": "bring", "built": "build",
-    "came": "come", "caught": "catch", "chose": "choose", "drew": "draw", "drove": "drive", "fell": "fall", "felt": "feel",
-    "fought": "fight", "gave": "give", "got": "get", "grew": "grow", "held": "hold", "kept": "keep", "knew": "know",
-    "led": "lead", "left": "leave", "lost": "lose", "made": "make", "met": "meet", "paid": "pay", "ran": "run", "rose": "rise",
-    "sang": "sing", "sold": "sell", "sent": "send", "spent": "spend", "stood": "stand", "swam": "swim", "taught": "teach",
-    "threw": "throw", "took": "take", "went": "go", "won": "win", "wrote": "write",
+    **dict(pair.split(":") for pair in (
+        "became:become began:begin bought:buy broke:break brought:bring built:build came:come caught:catch chose:choose "
+        "drew:draw drove:drive fell:fall felt:feel fought:fight gave:give got:get grew:grow held:hold kept:keep knew:know led:lead "
+        "left:leave lost:lose made:make met:meet paid:pay ran:run rose:rise sang:sing sold:sell sent:send spent:spend "
+        "stood:stand swam:swim taught:teach threw:throw took:take went:go won:win wrote:write"
+    ).split()),
     **{verb + "ed": verb for verb in (
         "act add adopt appear appoint attack attend award belong call claim complet confirm construct contain defeat design "
         "develop direct discover earn elect employ end enter establish expand follow form found gain happen help inform invent "
@@ -43,7 +43,7 @@ _PAST = {
 }  # fmt: skip
 _SILENT_E = frozenset("complet produc receiv releas scor serv translat".split())
 _BASES = {
-    **{form: _PAST[form] + "e" if _PAST[form] in _SILENT_E else _PAST[form] for form in _PAST},
+    **{form: base + "e" * (base in _SILENT_E) for form, base in _PAST.items()},
     **{form: form[:-3] + "y" if form.endswith("ies") and len(form) > 4 else form[:-1] for form in _PRESENT},
     "passes": "pass", "does": "do", "lies": "lie",
 }  # fmt: skip
