@@ -39,7 +39,7 @@ def _control(index_dir: Path, ray: str) -> Control:
 def start(
     index_dir: options.IndexOption = options.DEFAULT_INDEX,
     ray: AddressOption = "local",
-    replicas: Annotated[int, typer.Option("--replicas", min=1, max=16, help="Nodes that hold each shard.")] = 2,
+    replicas: Annotated[int, typer.Option(min=1, max=16, help="Nodes that hold each shard.")] = 2,
     auth: Annotated[
         bool, typer.Option("--auth/--no-auth", help="Refuse a cluster that needs no token (RAY_AUTH_MODE).")
     ] = True,
@@ -97,7 +97,7 @@ def status(
 
 @app.command("drain", cls=options.NamingCommand)
 def drain(
-    node: Annotated[str, typer.Argument(help="Id of the node (see `status`).", show_default=False)],
+    node: Annotated[str, typer.Argument(help="Id of the node (see `status`).")],
     index_dir: options.IndexOption = options.DEFAULT_INDEX,
     ray: AddressOption = "auto",
 ) -> None:

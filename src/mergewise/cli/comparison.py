@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @partial(options.with_options, without=["question", "strategy"])
 def compare(
-    question: Annotated[str, typer.Argument(help="The question, in quotes.", show_default=False)],
+    question: Annotated[str, typer.Argument(help="The question, in quotes.")],
     strategies: options.StrategiesOption = "weave,auto-merge,topk",
     *,
     query: Query,

@@ -124,9 +124,7 @@ def evaluate(
     options: EvaluationOptions,
     sets: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="SETS...", help="Question sets, folders of them, or CSV or JSONL files.", show_default=False
-        ),
+        typer.Argument(metavar="SETS...", help="Question sets, folders of them, or CSV or JSONL files."),
     ] = None,
 ) -> None:
     """Measure the share of gold evidence, and of answers, that contexts hold at a token budget. Needs question sets.

@@ -52,8 +52,7 @@ def index(
     paths: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Files, folders, and addresses of sites, Git repositories and buckets. Default: compute missing vectors.",
-            show_default=False,
+            help="Files, folders, and addresses of sites, Git repositories and buckets. Default: compute missing vectors."
         ),
     ] = None,
     index_dir: options.IndexOption = options.DEFAULT_INDEX,
@@ -77,7 +76,7 @@ def index(
     file_seconds: settings.FileSecondsSetting = defaults.FILE_SECONDS,
     ocr: Annotated[bool, typer.Option("--ocr", help="Recognise text on scanned PDF pages (extra ocr).")] = False,
     ocr_pages: settings.OCRPagesSetting = defaults.OCR_PAGES,
-    shards: Annotated[int | None, typer.Option("--shards", min=1, help="Number of shards of a new index.")] = None,
+    shards: Annotated[int | None, typer.Option(min=1, help="Number of shards of a new index.")] = None,
     *,
     given: IndexingOptions,
     patience: settings.Patience,
@@ -431,13 +430,11 @@ def _say_some(lines: Sequence[str], rest: str, *, indent: str = "", hint: str = 
 def remove(
     wanted: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="DOC_ID...", help="Ids (see `info --documents`), folders, or patterns of ids.", show_default=False
-        ),
+        typer.Argument(metavar="DOC_ID...", help="Ids (see `info --documents`), folders, or patterns of ids."),
     ] = None,
     index_dir: options.IndexOption = options.DEFAULT_INDEX,
     condition: options.WhereOption = None,
-    view: Annotated[str | None, typer.Option("--view", help="View to remove, instead of documents.")] = None,
+    view: Annotated[str | None, typer.Option(help="View to remove, instead of documents.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the documents without removing them.")] = False,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="With --where: remove the documents, instead of listing them.")
@@ -521,10 +518,10 @@ def check(
 
 
 def reshard(
-    shards: Annotated[int, typer.Option("--shards", min=1, help="New number of shards.")],
+    shards: Annotated[int, typer.Option(min=1, help="New number of shards.")],
     index_dir: options.IndexOption = options.DEFAULT_INDEX,
     into: Annotated[
-        str | None, typer.Option("--into", metavar="TO", help="Copy into shards here: DIR or s3://BUCKET/PREFIX.")
+        str | None, typer.Option(metavar="TO", help="Copy into shards here: DIR or s3://BUCKET/PREFIX.")
     ] = None,
 ) -> None:
     """Change the number of shards of an index. Nothing is embedded, and a killed command goes on when it is repeated."""
@@ -548,8 +545,7 @@ def copy(
 
 def prompts(
     out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Write the prompts into this folder, except existing files."),
+        Path | None, typer.Option(metavar="DIR", help="Write the prompts into this folder, except existing files.")
     ] = None,
 ) -> None:
     """List the prompts of chat models, or write them into a folder. Edit the files and set MERGEWISE_PROMPTS to the folder."""

@@ -271,9 +271,7 @@ def model_option(name: str, help: str, *short: str, metavar: str | None = None, 
     )
 
 
-QuestionArgument = Annotated[
-    str, typer.Argument(help="Question in quotes; - reads one per line from standard input.", show_default=False)
-]
+QuestionArgument = Annotated[str, typer.Argument(help="Question in quotes; - reads one per line from standard input.")]
 TraceOption = Annotated[
     bool,
     typer.Option("--trace", "-t", help="Show each step: text selected, merged and left out.", rich_help_panel=OUTPUT),

@@ -40,9 +40,7 @@ class ReadingOptions:
 @with_options
 def grep(
     pattern: Annotated[str, typer.Argument(help="Regular expression (RE2). Small letters match capitals, too.")],
-    where: Annotated[
-        str | None, typer.Option("--where", help="Part of the documents' names, or a condition on them.")
-    ] = None,
+    where: Annotated[str | None, typer.Option(help="Part of the documents' names, or a condition on them.")] = None,
     around: Annotated[int, typer.Option("--around", "-a", min=0, help="Lines to show before and after.")] = 0,
     budget: BudgetOption = BUDGET,
     as_json: JsonOption = False,

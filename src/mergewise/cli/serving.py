@@ -45,28 +45,24 @@ ServedArgument = Annotated[Path | None, _data_argument("Directory of a server's 
 def serve(
     data: DataArgument = None,
     docs: Annotated[
-        list[Path] | None,
-        typer.Option("--docs", metavar="DIR", help="Folder to index, serve and watch; may be repeated."),
+        list[Path] | None, typer.Option(metavar="DIR", help="Folder to index, serve and watch; may be repeated.")
     ] = None,
     follow_links: Annotated[
         bool, typer.Option("--follow-links", help="Follow links that lead out of the folders of --docs.")
     ] = False,
-    host: Annotated[str | None, typer.Option("--host", help="Address to listen on.", show_default="127.0.0.1")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")] = None,
     port: Annotated[
         int | None, typer.Option("--port", "-p", help="Port to listen on; 0 picks a free port.", show_default="8077")
     ] = None,
     workers: Annotated[
-        int | None,
-        typer.Option("--workers", help="Number of processes that answer.", show_default="one per core, at most 4"),
+        int | None, typer.Option(help="Number of processes that answer.", show_default="one per core, at most 4")
     ] = None,
     auth: Annotated[
         bool, typer.Option("--auth/--no-auth", help="Require a token; --no-auth needs a loopback address.")
     ] = True,
     config: Annotated[
         Path | None,
-        typer.Option(
-            "--config", metavar="FILE", help="Configuration file of the server.", show_default="DATA/serve.toml"
-        ),
+        typer.Option(metavar="FILE", help="Configuration file of the server.", show_default="DATA/serve.toml"),
     ] = None,
     chat: Annotated[
         list[str] | None,
@@ -78,9 +74,7 @@ def serve(
         ),
     ] = None,
     embedder: options.EmbedderOption = None,
-    ray: Annotated[
-        str | None, typer.Option("--ray", metavar="ADDRESS", help="Ray cluster that searches the index.")
-    ] = None,
+    ray: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Ray cluster that searches the index.")] = None,
 ) -> None:
     """Serve documents over HTTP: a web page, an API, OpenAI's API and MCP. Needs the extra serve.
 
@@ -219,13 +213,11 @@ def add_token(
             "--collection", "-n", metavar="NAME", help="Collection that the token may access; all by default."
         ),
     ] = None,
-    title: Annotated[str, typer.Option("--title", help="Owner or purpose of the token.")] = "",
+    title: Annotated[str, typer.Option(help="Owner or purpose of the token.")] = "",
     days: Annotated[
-        float | None, typer.Option("--days", min=0, help="Days until the token expires.", show_default="never")
+        float | None, typer.Option(min=0, help="Days until the token expires.", show_default="never")
     ] = None,
-    rate: Annotated[
-        float | None, typer.Option("--rate", min=0, help="Maximum requests per second.", show_default="20")
-    ] = None,
+    rate: Annotated[float | None, typer.Option(min=0, help="Maximum requests per second.", show_default="20")] = None,
 ) -> None:
     """Create a token and print it. It cannot be shown again."""
     with _state(data) as state:
@@ -254,8 +246,7 @@ def tokens(data: ServedArgument = None, as_json: options.JsonOption = False) -> 
 
 @app.command("remove-token", cls=options.NamingCommand)
 def remove_token(
-    token: Annotated[str, typer.Argument(help="Id of the token (see `tokens`).", show_default=False)],
-    data: ServedArgument = None,
+    token: Annotated[str, typer.Argument(help="Id of the token (see `tokens`).")], data: ServedArgument = None
 ) -> None:
     """Revoke a token. The server refuses it from now on."""
     with _state(data) as state:
@@ -264,9 +255,7 @@ def remove_token(
 
 
 @app.command("backup", cls=options.NamingCommand)
-def backup(
-    file: Annotated[Path, typer.Argument(help="Backup file to write.", show_default=False)], data: ServedArgument = None
-) -> None:
+def backup(file: Annotated[Path, typer.Argument(help="Backup file to write.")], data: ServedArgument = None) -> None:
     """Back up a server's data to one file, even while it runs: tokens, jobs, original files and indexes."""
     from mergewise.server.backup import write_backup
 
@@ -278,8 +267,8 @@ def backup(
 
 @app.command("restore", cls=options.NamingCommand)
 def restore(
-    file: Annotated[Path, typer.Argument(help="Backup file.", show_default=False)],
-    data: Annotated[Path, typer.Argument(help="New directory for the data.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="Backup file.")],
+    data: Annotated[Path, typer.Argument(help="New directory for the data.")],
 ) -> None:
     """Restore a server's data from a backup into a new directory."""
     from mergewise.server.backup import read_backup

@@ -64,7 +64,6 @@ def show(
         typer.Argument(
             metavar="N|NAME[:LINE[-LINE]|#HEADING]",
             help="Number in the last answer, or a document's path, id or unique name.",
-            show_default=False,
         ),
     ],
     index_dir: IndexOption = DEFAULT_INDEX,

@@ -40,9 +40,7 @@ def utility(
     out: Annotated[Path, typer.Option("--out", "-o", help="Directory of the labels and the trained predictor.")],
     questions: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="QUESTIONS...", help="Question sets, folders of them, or CSV or JSONL files.", show_default=False
-        ),
+        typer.Argument(metavar="QUESTIONS...", help="Question sets, folders of them, or CSV or JSONL files."),
     ] = None,
     chat: Annotated[
         str,
@@ -56,7 +54,7 @@ def utility(
     embedder: EmbedderSetting = None,
     ray: Annotated[str | None, Setting("Ray cluster that labels: local, auto or HOST:PORT")] = None,
     gpus_per_worker: GPUsSetting = 0.0,
-    base: Annotated[str, typer.Option("--base", help="Base model: cross-encoder:PATH.")] = "",
+    base: Annotated[str, typer.Option(help="Base model: cross-encoder:PATH.")] = "",
     config: Annotated[
         Path | None,
         typer.Option(

@@ -9,7 +9,7 @@ without a list of records becomes one record per key.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -101,7 +101,7 @@ def _records(value: Any) -> Iterator[Any]:
     yield from value[key]
 
 
-def _take(record: JsonDict, names: tuple[str, ...]) -> str | None:
+def _take(record: JsonDict, names: Sequence[str]) -> str | None:
     """Return the key of the first of these fields that holds text, ignoring case."""
     keys = {key.lower(): key for key, value in record.items() if isinstance(value, str) and value.strip()}
     return next((keys[name] for name in names if name in keys), None)

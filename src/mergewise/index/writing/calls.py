@@ -14,6 +14,7 @@ from mergewise.concurrency import run
 from mergewise.errors import ModelError
 from mergewise.log import log
 from mergewise.models.record import Models, chat_of
+from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.protocols import ChatModel, KeepsReplies, TokenCounter
 from mergewise.store.views import Estimate, OnShare
 from mergewise.text.terms import content_terms
@@ -24,6 +25,14 @@ ATTEMPTS = 2
 """Calls about one text, each with the fault of the last answer. Then the text's own sentences take its place."""
 SHARED = 0.4
 """Minimum share of a summary's terms that are terms of its text."""
+
+
+def task_about(name: str, text: str, task: str, again: str = "") -> list[Message]:
+    """Return the messages of a task about a quoted text. `again` describes the problem of the previous answer."""
+    code = code_for([text])
+    return turn(
+        f"{warning('text')}\n\n{task}", [quotation(name, text.strip(), code), *([again] if again else [])], code
+    )
 
 
 class Calls:

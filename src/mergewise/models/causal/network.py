@@ -249,8 +249,7 @@ class HFCausalModel:
 
     @_inference
     def score(self, states: Sequence[HFState], continuations: TokenRows) -> list[FloatArray]:
-        logits = self._continuation_logits(states, continuations)
-        return self._arrays((self._of(row, ids) for row, ids in zip(logits, continuations, strict=True)), continuations)
+        return self._log_probs(self._continuation_logits(states, continuations), continuations)
 
     @_inference
     def contrast(
@@ -262,9 +261,7 @@ class HFCausalModel:
             (1 + alpha) * wide(row) - alpha * wide(state.followed[tuple(ids)])
             for row, state, ids in zip(known, without, continuations, strict=True)
         )
-        return self._arrays(
-            (self._of(row, ids) for row, ids in zip(adjusted, continuations, strict=True)), continuations
-        )
+        return self._log_probs(adjusted, continuations)
 
     def _follow(self, states: Sequence[HFState], continuations: TokenRows) -> None:
         """Compute and cache the logits of continuations for each state."""
@@ -339,15 +336,16 @@ class HFCausalModel:
             raise ModelError(f"NaN logit from {self.spec}", "load it in float32: hf:PATH@float32")
         return logits.clone()
 
-    def _of(self, logits: Any, ids: Sequence[int]) -> Any:
-        """Return the log-probabilities of these tokens, one per row of logits."""
-        return -self.torch.nn.functional.cross_entropy(wide(logits), self._tensor(list(ids)).long(), reduction="none")
-
-    def _arrays(self, scores: Iterable[Any], continuations: TokenRows) -> list[FloatArray]:
-        """Convert tensors with a value per token to arrays, in one transfer from the device."""
+    def _log_probs(self, logits: Iterable[Any], continuations: TokenRows) -> list[FloatArray]:
+        """Return the log-probabilities of the tokens of continuations as arrays, in one transfer from the device."""
         if not continuations:
             return []
-        everything: FloatArray = self.torch.cat(list(scores)).cpu().numpy()
+        loss = self.torch.nn.functional.cross_entropy
+        losses = [
+            loss(wide(rows), self._tensor(list(ids)).long(), reduction="none")
+            for rows, ids in zip(logits, continuations, strict=True)
+        ]
+        everything: FloatArray = -self.torch.cat(losses).cpu().numpy()
         ends = accumulate(len(ids) for ids in continuations)
         return [everything[end - len(ids) : end] for ids, end in zip(continuations, ends, strict=True)]
 

@@ -64,6 +64,15 @@ class Caller(NamedTuple):
     load: Callable[[str], Memory]
     keep: Callable[[str, Memory], None]
 
+    def library(self, name: str | None) -> IndexLibrary | ServedLibrary:
+        """Return the collection of this name, or the only one. Raises ToolError if it is unknown or missing."""
+        if name is None and len(self.libraries) == 1:
+            (name,) = self.libraries
+        if name is None or name not in self.libraries:
+            problem = "missing collection (one of" if name is None else "unknown collection (expected one of"
+            raise ToolError(f"{problem}: {', '.join(self.libraries) or 'none'})")
+        return self.libraries[name]
+
 
 CallerOf: TypeAlias = "Callable[[Context[Any, Any]], Caller]"
 
@@ -173,7 +182,7 @@ class AgentTools:
             **given: Any,
         ) -> str:
             with self._caller(ctx) as caller:
-                library, memory = caller.libraries[_name_of(caller.libraries, collection)], caller.load(session)
+                library, memory = caller.library(collection), caller.load(session)
                 text = await method(Tools(library, self.count, memory), budget=budget, **given)
                 caller.keep(session, memory)
                 return self._told(text, budget, library)
@@ -208,7 +217,7 @@ class AgentTools:
         answer: Json | None = None
         pieces = 0
         with self._caller(ctx) as caller:
-            library = caller.libraries[_name_of(caller.libraries, collection)]
+            library = caller.library(collection)
             condition = condition_of(where)
             events = library.events(CollectionQuery(question, {} if condition is None else {"where": condition}))
             async with aclosing(events):
@@ -255,7 +264,7 @@ class AgentTools:
             return json.dumps({**whole, "text": text}, ensure_ascii=False)
 
         with self._caller(ctx) as caller:
-            library = caller.libraries[_name_of(caller.libraries, collection if mark else None)]
+            library = caller.library(collection if mark else None)
             # the whole JSON is counted
             fetching = Tools(library, lambda texts: self.count([result(text) for text in texts]))
             return result(await fetching.read(re.sub(r" p\. \d+$", "", place), FETCHED))
@@ -270,19 +279,9 @@ class AgentTools:
     ) -> str:
         """Index a text as a document. One of the same id is replaced."""
         with self._caller(ctx) as caller:
-            return await caller.libraries[_name_of(caller.libraries, collection)].add(Document(id, text, title))
+            return await caller.library(collection).add(Document(id, text, title))
 
     async def remove_document(self, id: Name, ctx: Context[Any, Any], collection: Collection = None) -> str:
         """Remove a document from a collection. This cannot be undone."""
         with self._caller(ctx) as caller:
-            return await caller.libraries[_name_of(caller.libraries, collection)].remove(id)
-
-
-def _name_of(libraries: Libraries, name: str | None) -> str:
-    """Return the name of the collection, or of the only one. Raises ToolError if it is unknown or missing."""
-    if name is None and len(libraries) == 1:
-        return next(iter(libraries))
-    if name is None or name not in libraries:
-        problem = "missing collection (one of" if name is None else "unknown collection (expected one of"
-        raise ToolError(f"{problem}: {', '.join(libraries) or 'none'})")
-    return name
+            return await caller.library(collection).remove(id)

@@ -85,14 +85,12 @@ def sign_in(
 
 
 @router.delete("/session", status_code=204, **READ)
-def close_session(request: Request, service: WholeService) -> Response:
+def close_session(request: Request, response: Response, service: WholeService) -> None:
     """End the page's session."""
     name = cookie_name(request.headers)
     if cookie := request.cookies.get(name):
         service.state.tokens.close_session(cookie, request.headers.get(SECRET_HEADER, ""))
-    response = Response(status_code=204)
     response.delete_cookie(name)
-    return response
 
 
 @router.get("/tokens", response_model=page_of(TOKEN), **ADMIN)
@@ -119,11 +117,10 @@ def make_token(form: TokenForm, service: WholeService) -> JsonDict:
 
 
 @router.delete("/tokens/{id}", status_code=204, **ADMIN)
-def remove_token(id: str, service: WholeService) -> Response:
+def remove_token(id: str, service: WholeService) -> None:
     """Remove a token and its sessions."""
     if not service.state.tokens.remove(id):
         raise unknown("token")
-    return Response(status_code=204)
 
 
 @router.get("/models", **READ)
@@ -170,7 +167,7 @@ def _model_entries(models: Mapping[str, ModelConfig], is_admin: bool) -> list[Js
 
 
 @router.put("/models/{group}/{name}", status_code=204, **ADMIN)
-def set_model(group: ModelGroup, name: Name, form: EndpointForm, service: WholeService) -> Response:
+def set_model(group: ModelGroup, name: Name, form: EndpointForm, service: WholeService) -> None:
     """Add or replace a model at an endpoint, for all processes at once."""
     table = _changeable(service, group, name)
     is_reranker = group == "rerankers"
@@ -182,14 +179,12 @@ def set_model(group: ModelGroup, name: Name, form: EndpointForm, service: WholeS
     # without any, the key of the environment would be sent to an address that it does not belong to
     secret = form.key or kept or ("none" if form.base_url else None)
     table.change(name, AddedModel(spec, form.base_url, form.window, secret=secret))
-    return Response(status_code=204)
 
 
 @router.delete("/models/{group}/{name}", status_code=204, **ADMIN)
-def remove_model(group: ModelGroup, name: Name, service: WholeService) -> Response:
+def remove_model(group: ModelGroup, name: Name, service: WholeService) -> None:
     """Remove a model that was added here, with its key."""
     _changeable(service, group, name).change(name, None)
-    return Response(status_code=204)
 
 
 @router.post("/models/{group}/{name}/try", response_model=TRIAL, **ADMIN)

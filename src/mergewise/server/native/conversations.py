@@ -104,11 +104,10 @@ def change_conversation(id: ConversationId, form: ConversationForm, collection: 
 
 
 @router.delete("/conversations/{id}", status_code=204, **READ)
-def delete_conversation(id: ConversationId, collection: InCollection) -> Response:
+def delete_conversation(id: ConversationId, collection: InCollection) -> None:
     """Delete a conversation with its link and its ratings."""
     if not collection.conversations.delete(id):
         raise unknown("conversation")
-    return Response(status_code=204)
 
 
 @router.get("/suggestions", response_model=SUGGESTIONS, **READ)
@@ -122,11 +121,10 @@ def suggest_questions(collection: InCollection) -> JsonDict:
 
 
 @router.put("/turns/{turn}/feedback", status_code=204, **READ)
-def rate_answer(turn: Annotated[int, Path(ge=0, le=2**62)], form: RatingForm, collection: InCollection) -> Response:
+def rate_answer(turn: Annotated[int, Path(ge=0, le=2**62)], form: RatingForm, collection: InCollection) -> None:
     """Rate a kept answer of this token, for the people who look after the collection."""
     if not collection.conversations.rate(turn, form.good, form.note):
         raise unknown("answer")
-    return Response(status_code=204)
 
 
 @router.get("/feedback", **FEEDBACK, response_class=Response)

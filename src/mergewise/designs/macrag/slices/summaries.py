@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 from math import ceil
 
-from mergewise.index.writing.calls import Calls, cost, write_each
+from mergewise.index.writing.calls import Calls, cost, task_about, write_each
 from mergewise.models.record import Models, chat_of
-from mergewise.prompting.quoting import code_for, quotation, turn, warning
+from mergewise.prompting.quoting import code_for
 from mergewise.store.views import Estimate, OnShare
 from mergewise.types import SHIPPED, Message, Prompts, PromptTemplate
 
@@ -28,9 +28,7 @@ that the passage does not say. Answer with the summary alone.""",
 
 def prompt(text: str, again: str = "", prompts: Prompts = SHIPPED) -> list[Message]:
     """Return the prompt for one text. `again` describes the problem of the previous answer."""
-    code = code_for([text])
-    task = f"{warning('text')}\n\n{prompts.fill(INSTRUCTIONS)}"
-    return turn(task, [quotation("passage", text.strip(), code), *([again] if again else [])], code)
+    return task_about("passage", text, prompts.fill(INSTRUCTIONS), again)
 
 
 def estimate(texts: Sequence[str], models: Models) -> Estimate:

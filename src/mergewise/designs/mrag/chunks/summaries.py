@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Sequence
 from functools import partial
 
-from mergewise.index.writing.calls import Calls, cost, write_each
+from mergewise.index.writing.calls import Calls, cost, task_about, write_each
 from mergewise.models.record import Models, chat_of
-from mergewise.prompting.quoting import code_for, quotation, turn, warning
+from mergewise.prompting.quoting import code_for
 from mergewise.protocols import ChatModel, TokenCounter
 from mergewise.store.views import Estimate, OnShare
 from mergewise.text.sentences import split_long
@@ -35,9 +35,7 @@ the people, things and events that it deals with. Answer with these sentences al
 
 def prompt(text: str, again: str = "", prompts: Prompts = SHIPPED) -> list[Message]:
     """Build the prompt for a text. `again` describes the problem of the previous answer."""
-    code = code_for([text])
-    task = f"{warning('text')}\n\n{prompts.fill(INSTRUCTIONS)}"
-    return turn(task, [quotation("text", text.strip(), code), *([again] if again else [])], code)
+    return task_about("text", text, prompts.fill(INSTRUCTIONS), again)
 
 
 def estimate(texts: Sequence[str], models: Models) -> Estimate:

@@ -30,8 +30,8 @@ _PRESENT = (
 _PAST = {
     **dict(pair.split(":") for pair in (
         "became:become began:begin bought:buy broke:break brought:bring built:build came:come caught:catch chose:choose "
-        "drew:draw drove:drive fell:fall felt:feel fought:fight gave:give got:get grew:grow held:hold kept:keep knew:know led:lead "
-        "left:leave lost:lose made:make met:meet paid:pay ran:run rose:rise sang:sing sold:sell sent:send spent:spend "
+        "drew:draw drove:drive fell:fall felt:feel fought:fight gave:give got:get grew:grow held:hold kept:keep knew:know "
+        "led:lead left:leave lost:lose made:make met:meet paid:pay ran:run rose:rise sang:sing sold:sell sent:send spent:spend "
         "stood:stand swam:swim taught:teach threw:throw took:take went:go won:win wrote:write"
     ).split()),
     **{verb + "ed": verb for verb in (
