@@ -19,7 +19,7 @@ import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from mergewise.lazy import lazy_names
+from mergewise.lazy import lazy_names, names_by_module
 from mergewise.types import Pictured
 
 if TYPE_CHECKING:
@@ -87,37 +87,37 @@ if TYPE_CHECKING:
 __version__: str
 
 # Public names by module. A module is imported at the first use of one of its names.
-_HOMES = {
-    "mergewise.asking": "PreparedAnswer",
-    "mergewise.designs": "MODES STRATEGIES VIEWS",
-    "mergewise.designs.aed.triplets": "TripletSettings",
-    "mergewise.designs.macrag.slices": "SliceSettings",
-    "mergewise.designs.mrag.chunks": "FixedSettings PICSettings SemanticSettings",
-    "mergewise.designs.mrag.markers": "MarkerSettings",
-    "mergewise.designs.raptor.chunks": "RaptorSettings",
-    "mergewise.designs.tree_rag.outline": "OutlineSettings",
-    "mergewise.engine": "Index",
-    "mergewise.errors": "Cancelled DeadlineExceeded IndexBusy MergewiseError MissingExtra ModelError ReadError UsageError",
-    "mergewise.index.tree": "TreeSettings",
-    "mergewise.models.cppl": "cppl",
-    "mergewise.models.openai": "OpenAIEmbedder",
-    "mergewise.models.openai_chat": "OpenAIChat",
-    "mergewise.models.openai_scorer": "OpenAIScorer",
-    "mergewise.models.record": "Models",
-    "mergewise.models.rerank_http": "HTTPReranker",
-    "mergewise.models.scripted": "ScriptedChat",
-    "mergewise.models.scripted_causal": "ScriptedCausal",
-    "mergewise.models.tokens": "count_tokens",
-    "mergewise.opening": "estimate open",
-    "mergewise.protocols": "ChatModel Embedder Reranker TokenCounter",
-    "mergewise.query": "AnswerQuery Query",
-    "mergewise.ranges": "Ceilings",
-    "mergewise.readers.sandbox": "Limits",
-    "mergewise.retrieve.hybrid": "SearchSettings",
-    "mergewise.store.views": "Estimate Progress",
-    "mergewise.async_api": "AnswerStream AsyncAnswerStream",
-    "mergewise.types": "AddReport Answer Citation Context Document DocumentInfo File Message Passage Span",
-}
+_HOMES = names_by_module("""
+    mergewise.asking: PreparedAnswer
+    mergewise.designs: MODES STRATEGIES VIEWS
+    mergewise.designs.aed.triplets: TripletSettings
+    mergewise.designs.macrag.slices: SliceSettings
+    mergewise.designs.mrag.chunks: FixedSettings PICSettings SemanticSettings
+    mergewise.designs.mrag.markers: MarkerSettings
+    mergewise.designs.raptor.chunks: RaptorSettings
+    mergewise.designs.tree_rag.outline: OutlineSettings
+    mergewise.engine: Index
+    mergewise.errors: Cancelled DeadlineExceeded IndexBusy MergewiseError MissingExtra ModelError ReadError UsageError
+    mergewise.index.tree: TreeSettings
+    mergewise.models.cppl: cppl
+    mergewise.models.openai: OpenAIEmbedder
+    mergewise.models.openai_chat: OpenAIChat
+    mergewise.models.openai_scorer: OpenAIScorer
+    mergewise.models.record: Models
+    mergewise.models.rerank_http: HTTPReranker
+    mergewise.models.scripted: ScriptedChat
+    mergewise.models.scripted_causal: ScriptedCausal
+    mergewise.models.tokens: count_tokens
+    mergewise.opening: estimate open
+    mergewise.protocols: ChatModel Embedder Reranker TokenCounter
+    mergewise.query: AnswerQuery Query
+    mergewise.ranges: Ceilings
+    mergewise.readers.sandbox: Limits
+    mergewise.retrieve.hybrid: SearchSettings
+    mergewise.store.views: Estimate Progress
+    mergewise.async_api: AnswerStream AsyncAnswerStream
+    mergewise.types: AddReport Answer Citation Context Document DocumentInfo File Message Passage Span
+""")
 _MODULES = frozenset({"designs", "errors", "protocols", "types"})
 """Modules with the other public names: records, protocols, errors, and the tools to write a design."""
 _public_name = lazy_names(__name__, _HOMES)

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from mergewise.lazy import lazy_names as lazy_names
+from mergewise.lazy import names_by_module
 
 if TYPE_CHECKING:
     from mergewise import defaults as defaults
@@ -255,102 +256,95 @@ if TYPE_CHECKING:
     from mergewise.tracing import stages as stages
 
 # Names by module. A module is imported at the first use of one of its names.
-_HOMES = {
-    "mergewise.asking": "IndexState answer_together context prepare_request",
-    "mergewise.async_api": "each",
-    "mergewise.concurrency": "CancellableWork check_time deadline_in in_thread run",
-    "mergewise.defaults": (
-        "CACHE_SIZE CHAT DEFAULT_BUDGET EMBEDDER FILE_SECONDS MAX_TOKENS PASSAGE_TOKENS SHIPPED_EMBEDDERS STRATEGY"
-    ),
-    "mergewise.designs": "PROMPTS",
-    "mergewise.designs.aed.training.bases": "check_base check_packages",
-    "mergewise.designs.aed.training.candidates": "Example KINDS LabelSource label_facts",
-    "mergewise.designs.aed.training.labels": "LabelSettings LabelStore label likeliest_kind",
-    "mergewise.designs.aed.training.trainer": "PRESETS TrainSettings",
-    "mergewise.designs.aed.training.utility": "TrainingReport train_utility",
-    "mergewise.designs.aed.triplets.records": "Triplet",
-    "mergewise.designs.aed.triplets.rules": "triplets_by_rules",
-    "mergewise.designs.mergerag.pieces": "chunk_texts",
-    "mergewise.designs.strategies": (
-        "assignments preferred_mode resolve search_settings split_spec split_specs view_settings with_parameters"
-    ),
-    "mergewise.designs.weave.completeness": "OWN_BIAS OWN_SLOPE",
-    "mergewise.designs.weave.evidence": "Candidates FEATURES WEIGHTS features_of",
-    "mergewise.designs.weave.parameters": "Weave",
-    "mergewise.designs.weave.strategy": "gather",
-    "mergewise.designs.weave.weights": "is_mostly scored_sentences weights_line weights_of weights_text",
-    "mergewise.files": "find_untrusted_entry is_address load_toml new_file regular_bytes state_directory user_directory "
-    "write_whole",
-    "mergewise.generate.citations": "Locator",
-    "mergewise.generate.formats": "FORMS xml_of",
-    "mergewise.generate.marks": "marked_texts without_unknown",
-    "mergewise.generate.mode": "CAUSAL NO_MODEL Need RERANKER Request",
-    "mergewise.generate.sources": "DocumentLookup",
-    "mergewise.index.cluster": "executors_of join_cluster leave_cluster load_ray",
-    "mergewise.index.contents": "IndexContents contents_of",
-    "mergewise.index.executors": "Executors",
-    "mergewise.indexing": "EmbeddingOptions IndexingOptions",
-    "mergewise.inputs": "split_digest",
-    "mergewise.jsonable": (
-        "answer_json citation_json comparison_json context_json document_json evidence_json info_json "
-        "milliseconds problem_json reply_json report_json span_json"
-    ),
-    "mergewise.lazy": "Lazy",
-    "mergewise.models": "causal_of load_causal load_chat load_embedder load_reranker load_scorer release",
-    "mergewise.models.cache": "CachedChat call_key",
-    "mergewise.models.calibration": "Calibrated Calibration ScoredTexts calibrate",
-    "mergewise.models.decoding": "Decoded",
-    "mergewise.models.scores": "RememberingReranker",
-    "mergewise.models.tokens": "SURROGATE token_counter",
-    "mergewise.opening": "IndexSource",
-    "mergewise.page": "answer_page comparison_fragment comparison_page context_fragment context_page frame",
-    "mergewise.page.curves": "CURVE_RULES Curve CurveFigure CurvePoint figure_svg",
-    "mergewise.page.markup": "Markup join shorten tag",
-    "mergewise.page.shell": "asset html_page",
-    "mergewise.plugins": "merge_parts plugins",
-    "mergewise.prompting.own": "write_prompts",
-    "mergewise.prompting.quoting": "code_for quotation turn warning",
-    "mergewise.prompting.records": "Fields records_in",
-    "mergewise.prompting.replies": "json_in object_schema",
-    "mergewise.query": "Option options_of",
-    "mergewise.ranges": (
-        "AT_ONCE GPUS MOST_ROWS OUTPUT PRICE RETRYING ROUNDS Range SECONDS TOKENS as_list choice hints_of "
-        "number range_of short_repr text value_of whole"
-    ),
-    "mergewise.readers": "FileFormat digest_of file_bytes",
-    "mergewise.readers.builder": "Parsed",
-    "mergewise.readers.front_matter": "typed_value",
-    "mergewise.readers.metadata": "ADDING_KEYS key_of metadata_from",
-    "mergewise.readers.pdf_page": "page_picture",
-    "mergewise.readers.watching": "bursts",
-    "mergewise.redaction": "masked remember_key remember_keys_of",
-    "mergewise.retrieve.hybrid": "HybridReader ReaderArguments",
-    "mergewise.store.damage": "machine_advice",
-    "mergewise.store.filters": "check_filter",
-    "mergewise.store.lance": "LOCK_SECONDS LanceStore",
-    "mergewise.store.lance_reader": "LanceReader",
-    "mergewise.store.manifest": "Manifest NAME ShardedManifest state_file",
-    "mergewise.store.places": "copy_index is_url objects_of place_of root_of",
-    "mergewise.store.places.place": "ManifestState Place",
-    "mergewise.store.restoring": "MOVED restore_manifest",
-    "mergewise.store.shards.calls": "Answers Calls answers",
-    "mergewise.store.shards.reader": "ShardedReader snapshot_of",
-    "mergewise.store.shards.store": "ShardedStore",
-    "mergewise.store.tables": "Table",
-    "mergewise.store.views": "View views_of",
-    "mergewise.text.alignment": "words",
-    "mergewise.text.context_diff": "other_spans unshared_texts",
-    "mergewise.text.languages.detection": "UNKNOWN document_language",
-    "mergewise.text.light": "code_in",
-    "mergewise.text.markup": "readable",
-    "mergewise.text.names": "words_of",
-    "mergewise.text.printable": "escaped_json on_one_line printable",
-    "mergewise.text.sections": "heading_path markdown_headings",
-    "mergewise.text.sentences": "split_sentences",
-    "mergewise.text.spans": "line_at line_starts number_ranges union",
-    "mergewise.text.terms": "DENSE MARKS STOP_WORDS UNSPACED",
-    "mergewise.tracing": "carrier remote_parent send_spans span stages",
-}
+_HOMES = names_by_module("""
+    mergewise.asking: IndexState answer_together context prepare_request
+    mergewise.async_api: each
+    mergewise.concurrency: CancellableWork check_time deadline_in in_thread run
+    mergewise.defaults: CACHE_SIZE CHAT DEFAULT_BUDGET EMBEDDER FILE_SECONDS MAX_TOKENS PASSAGE_TOKENS SHIPPED_EMBEDDERS
+         STRATEGY
+    mergewise.designs: PROMPTS
+    mergewise.designs.aed.training.bases: check_base check_packages
+    mergewise.designs.aed.training.candidates: Example KINDS LabelSource label_facts
+    mergewise.designs.aed.training.labels: LabelSettings LabelStore label likeliest_kind
+    mergewise.designs.aed.training.trainer: PRESETS TrainSettings
+    mergewise.designs.aed.training.utility: TrainingReport train_utility
+    mergewise.designs.aed.triplets.records: Triplet
+    mergewise.designs.aed.triplets.rules: triplets_by_rules
+    mergewise.designs.mergerag.pieces: chunk_texts
+    mergewise.designs.strategies: assignments preferred_mode resolve search_settings split_spec split_specs
+         view_settings with_parameters
+    mergewise.designs.weave.completeness: OWN_BIAS OWN_SLOPE
+    mergewise.designs.weave.evidence: Candidates FEATURES WEIGHTS features_of
+    mergewise.designs.weave.parameters: Weave
+    mergewise.designs.weave.strategy: gather
+    mergewise.designs.weave.weights: is_mostly scored_sentences weights_line weights_of weights_text
+    mergewise.files: find_untrusted_entry is_address load_toml new_file regular_bytes state_directory user_directory write_whole
+    mergewise.generate.citations: Locator
+    mergewise.generate.formats: FORMS xml_of
+    mergewise.generate.marks: marked_texts without_unknown
+    mergewise.generate.mode: CAUSAL NO_MODEL Need RERANKER Request
+    mergewise.generate.sources: DocumentLookup
+    mergewise.index.cluster: executors_of join_cluster leave_cluster load_ray
+    mergewise.index.contents: IndexContents contents_of
+    mergewise.index.executors: Executors
+    mergewise.indexing: EmbeddingOptions IndexingOptions
+    mergewise.inputs: split_digest
+    mergewise.jsonable: answer_json citation_json comparison_json context_json document_json evidence_json info_json
+         milliseconds problem_json reply_json report_json span_json
+    mergewise.lazy: Lazy
+    mergewise.models: causal_of load_causal load_chat load_embedder load_reranker load_scorer release
+    mergewise.models.cache: CachedChat call_key
+    mergewise.models.calibration: Calibrated Calibration ScoredTexts calibrate
+    mergewise.models.decoding: Decoded
+    mergewise.models.scores: RememberingReranker
+    mergewise.models.tokens: SURROGATE token_counter
+    mergewise.opening: IndexSource
+    mergewise.page: answer_page comparison_fragment comparison_page context_fragment context_page frame
+    mergewise.page.curves: CURVE_RULES Curve CurveFigure CurvePoint figure_svg
+    mergewise.page.markup: Markup join shorten tag
+    mergewise.page.shell: asset html_page
+    mergewise.plugins: merge_parts plugins
+    mergewise.prompting.own: write_prompts
+    mergewise.prompting.quoting: code_for quotation turn warning
+    mergewise.prompting.records: Fields records_in
+    mergewise.prompting.replies: json_in object_schema
+    mergewise.query: Option options_of
+    mergewise.ranges: AT_ONCE GPUS MOST_ROWS OUTPUT PRICE RETRYING ROUNDS Range SECONDS TOKENS as_list choice hints_of
+         number range_of short_repr text value_of whole
+    mergewise.readers: FileFormat digest_of file_bytes
+    mergewise.readers.builder: Parsed
+    mergewise.readers.front_matter: typed_value
+    mergewise.readers.metadata: ADDING_KEYS key_of metadata_from
+    mergewise.readers.pdf_page: page_picture
+    mergewise.readers.watching: bursts
+    mergewise.redaction: masked remember_key remember_keys_of
+    mergewise.retrieve.hybrid: HybridReader ReaderArguments
+    mergewise.store.damage: machine_advice
+    mergewise.store.filters: check_filter
+    mergewise.store.lance: LOCK_SECONDS LanceStore
+    mergewise.store.lance_reader: LanceReader
+    mergewise.store.manifest: Manifest NAME ShardedManifest state_file
+    mergewise.store.places: copy_index is_url objects_of place_of root_of
+    mergewise.store.places.place: ManifestState Place
+    mergewise.store.restoring: MOVED restore_manifest
+    mergewise.store.shards.calls: Answers Calls answers
+    mergewise.store.shards.reader: ShardedReader snapshot_of
+    mergewise.store.shards.store: ShardedStore
+    mergewise.store.tables: Table
+    mergewise.store.views: View views_of
+    mergewise.text.alignment: words
+    mergewise.text.context_diff: other_spans unshared_texts
+    mergewise.text.languages.detection: UNKNOWN document_language
+    mergewise.text.light: code_in
+    mergewise.text.markup: readable
+    mergewise.text.names: words_of
+    mergewise.text.printable: escaped_json on_one_line printable
+    mergewise.text.sections: heading_path markdown_headings
+    mergewise.text.sentences: split_sentences
+    mergewise.text.spans: line_at line_starts number_ranges union
+    mergewise.text.terms: DENSE MARKS STOP_WORDS UNSPACED
+    mergewise.tracing: carrier remote_parent send_spans span stages
+""")
 _MODULES = {"defaults": "mergewise.defaults", "modes": "mergewise.designs.modes", "ranges": "mergewise.ranges"}
 __all__ = sorted([*_MODULES, *" ".join(_HOMES.values()).split()])
 _name = lazy_names(__name__, _HOMES)

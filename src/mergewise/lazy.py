@@ -5,6 +5,7 @@ So importing a package costs nothing, and a module of another package can import
 
 from __future__ import annotations
 
+import re
 from collections import UserDict
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -12,6 +13,11 @@ from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
 Part = TypeVar("Part")
+
+
+def names_by_module(table: str) -> dict[str, str]:
+    """Read a table with a line for each module: its name, a colon, and its public names. A line that goes on is indented more."""
+    return dict(line.split(": ") for line in re.sub(r"\n {5,}", " ", table.strip()).split("\n    "))
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
