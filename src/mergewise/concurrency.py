@@ -17,6 +17,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
+from functools import partial
 from math import inf
 from queue import SimpleQueue
 from threading import Lock, Thread, local
@@ -258,8 +259,8 @@ _WORKING = _PerProcess(lambda: ThreadPoolExecutor(THREADS, thread_name_prefix="m
 _WAITING = _PerProcess(lambda: ThreadPoolExecutor(WAITING_THREADS, thread_name_prefix="mergewise-wait"))
 
 
-async def in_thread(function: Callable[[], Result], *, waits: bool = False) -> Result:
-    """Call the function in a thread of a pool. Cancelling the caller cancels the work.
+async def in_thread(function: Callable[[Unpack[Arguments]], Result], *args: *Arguments, waits: bool = False) -> Result:
+    """Call the function with these arguments in a thread of a pool. Cancelling the caller cancels the work.
 
     Functions that mostly wait for a model (`waits`) have a separate pool, so that slow models block no other work.
     """
@@ -267,7 +268,7 @@ async def in_thread(function: Callable[[], Result], *, waits: bool = False) -> R
     loop = asyncio.get_running_loop()
     pool = (_WAITING if waits else _WORKING).get()
     try:
-        return await loop.run_in_executor(pool, copy_context().run, work.do, function)
+        return await loop.run_in_executor(pool, copy_context().run, work.do, partial(function, *args))
     except asyncio.CancelledError:
         work.cancel()
         raise

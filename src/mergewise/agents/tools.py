@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from functools import partial
 from time import monotonic
 from typing import Protocol
 
@@ -69,9 +68,7 @@ class IndexDocuments:
 
     async def passages(self, question: str, options: Json) -> Sequence[Json]:
         context = await self.index.acontext(question, **{"strategy": self.strategy, **options})
-        passages: Sequence[Json] = context_json(context, await in_thread(lambda: self.index.locations(context)))[
-            "passages"
-        ]
+        passages: Sequence[Json] = context_json(context, await in_thread(self.index.locations, context))["passages"]
         return passages
 
     async def search(self, query: str, most: int, where: str | None) -> Sequence[Json]:
@@ -142,7 +139,7 @@ class Tools:
             if len(found) > MOST_MATCHES or monotonic() > last:
                 return found, f"; searched {first} of {len(ids)} documents"
             texts = (await self.library.texts(ids[first : first + _AT_ONCE])).values()
-            found += await in_thread(partial(lambda texts: [*matches_in(texts, pattern)], texts))
+            found += await in_thread(lambda texts: [*matches_in(texts, pattern)], texts)
         return found, ""
 
 

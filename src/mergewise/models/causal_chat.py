@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from functools import partial
 from typing import Any
 
 from mergewise.concurrency import in_thread
@@ -29,7 +28,7 @@ class CausalChat:
     async def complete(
         self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Schema | None = None
     ) -> Reply:
-        return await in_thread(partial(self._answer, messages, max_tokens))
+        return await in_thread(self._answer, messages, max_tokens)
 
     async def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
         loop, pieces = asyncio.get_running_loop(), asyncio.Queue[str | None]()
@@ -37,7 +36,7 @@ class CausalChat:
         def show(_: int, piece: str) -> None:
             loop.call_soon_threadsafe(pieces.put_nowait, piece)
 
-        work = asyncio.ensure_future(in_thread(partial(self._answer, messages, max_tokens, show)))
+        work = asyncio.ensure_future(in_thread(self._answer, messages, max_tokens, show))
         work.add_done_callback(lambda _: pieces.put_nowait(None))
         try:
             while (piece := await pieces.get()) is not None:

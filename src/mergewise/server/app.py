@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from functools import partial
 from typing import Any
 
 from fastapi import FastAPI
@@ -52,7 +51,7 @@ def create_app(config: ServerConfig, state: State) -> ASGIApp:
             await stack.enter_async_context(running_mcp)
             stack.callback(admission.close)
             stack.callback(collections.close)
-            for task in (in_thread(partial(_warm, collections)), _end_streams(state, ending)):
+            for task in (in_thread(_warm, collections), _end_streams(state, ending)):
                 stack.push_async_callback(cancelled, asyncio.create_task(task))
             yield
 

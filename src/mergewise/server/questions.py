@@ -249,9 +249,9 @@ class Questions:
         index = collection.open_index(question.chat)
         if index is None:
             # the first question opens the index, which blocks
-            index = await in_thread(partial(collection.with_chat, question.chat))
+            index = await in_thread(collection.with_chat, question.chat)
         if question.snapshot is not None:
-            await in_thread(partial(collection.await_snapshot, question.snapshot))
+            await in_thread(collection.await_snapshot, question.snapshot)
         return _OpenQuestion(collection, index, question)
 
     def _join(self, asked: _OpenQuestion, *, answers: bool, has_place: bool = False) -> Shared[Assembly]:

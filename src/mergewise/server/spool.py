@@ -15,7 +15,6 @@ import sqlite3
 import time
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import suppress
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
@@ -91,9 +90,9 @@ async def receive(spool: Path, blobs: Path, chunks: AsyncIterator[bytes]) -> Blo
             waiting += chunk
             if len(waiting) >= _AT_ONCE:
                 content, waiting = bytes(waiting), bytearray()
-                await in_thread(partial(receiving.write, content))
+                await in_thread(receiving.write, content)
         receiving.write(bytes(waiting))
-        return await in_thread(partial(receiving.keep, blobs))
+        return await in_thread(receiving.keep, blobs)
 
 
 def keep_bytes(spool: Path, blobs: Path, content: bytes) -> Blob:

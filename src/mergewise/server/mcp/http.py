@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from functools import partial
 from time import monotonic
 from typing import Any, cast
 
@@ -110,13 +109,13 @@ class ServedLibrary:
     async def add(self, document: Document) -> str:
         blobs = self.collection.writable().blobs
         content = {"id": document.id, "text": document.text, "title": document.title}
-        upload = await in_thread(partial(text_upload, self.collection.service.config.spool, blobs, content))
+        upload = await in_thread(text_upload, self.collection.service.config.spool, blobs, content)
         job = await self._wait_until_ended("add", {"on_conflict": "replace"}, [upload])
         return "The text is indexed." if job.has_ended else f"The text is received, and is indexed soon (job {job.id})."
 
     async def remove(self, doc_id: str) -> str:
         self.collection.writable()
-        await in_thread(partial(self.collection.document, doc_id, "look for it with find"))
+        await in_thread(self.collection.document, doc_id, "look for it with find")
         job = await self._wait_until_ended("remove", {"ids": [doc_id]})
         return "The document is removed." if job.has_ended else f"The document is removed soon (job {job.id})."
 
@@ -130,11 +129,11 @@ class ServedLibrary:
 
     async def _wait_until_ended(self, kind: JobKind, request: Json, uploads: Sequence[Upload] = ()) -> Job:
         """Enqueue a job and wait until it ends, up to 20 seconds. Raises HTTPProblem if the job failed."""
-        job = await in_thread(partial(self.collection.enqueue, kind, request, uploads))
+        job = await in_thread(self.collection.enqueue, kind, request, uploads)
         last = monotonic() + 20.0
         while not job.has_ended and monotonic() < last:
             await asyncio.sleep(0.1)
-            job = await in_thread(partial(self.collection.service.job, job.id))
+            job = await in_thread(self.collection.service.job, job.id)
         if job.state in ("failed", "cancelled"):
             error = job.error or {}
             raise HTTPProblem(

@@ -36,14 +36,14 @@ class IndexLibrary(IndexDocuments):
 
     async def add(self, document: Document) -> str:
         """Index the document, replacing one with the same id. Return a sentence about the result."""
-        report = await in_thread(lambda: self.index.add(document))
+        report = await in_thread(self.index.add, document)
         for failure in report.failed:
             raise UsageError(f"text not indexed: {failure.reason}")
         return "The index holds this text already." if report.unchanged else "The text is indexed."
 
     async def remove(self, doc_id: str) -> str:
         """Remove the document. Return a sentence about the result."""
-        if not await in_thread(lambda: self.index.remove([doc_id])):
+        if not await in_thread(self.index.remove, [doc_id]):
             raise UsageError(f"unknown document: {doc_id!r}", "look for it with find")
         return "The document is removed."
 

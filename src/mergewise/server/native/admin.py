@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
-from functools import partial
 from types import SimpleNamespace
 from typing import Annotated, Any
 
@@ -193,7 +192,7 @@ async def try_model(group: ModelGroup, name: Name, service: WholeService) -> Jso
     model = existing(getattr(service.config, group).get(name), "model")
     began = time.monotonic()
     try:
-        found = await in_thread(partial(_tried, group, model))
+        found = await in_thread(_tried, group, model)
     except mw.MergewiseError as error:
         return {"ok": False, "detail": error.message, "hint": error.hint}
     return {"ok": True, "detail": f"{found} in {time.monotonic() - began:.1f} s", "hint": ""}

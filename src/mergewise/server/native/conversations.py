@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import asdict
-from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
@@ -89,7 +88,7 @@ async def keep_turn(collection: Scoped, form: AskForm, context: Json, answer: Js
     if id is not None and limits.conversations:
         # an answer is worth more than its copy
         with suppress(StoreError):
-            return await in_thread(partial(collection.conversations.add_turn, id, form.question, data, limits))
+            return await in_thread(collection.conversations.add_turn, id, form.question, data, limits)
     return {}
 
 

@@ -221,7 +221,7 @@ async def add_documents(request: Request, collection: InCollection, idempotency_
     if len(set(ids)) < len(ids):
         twice = next(id for id in ids if ids.count(id) > 1)
         raise invalid("/documents", f"duplicate id: {twice[:200]!r}", "give each document its own id")
-    job = await in_thread(partial(collection.enqueue, "add", {"on_conflict": on_conflict}, uploads, idempotency_key))
+    job = await in_thread(collection.enqueue, "add", {"on_conflict": on_conflict}, uploads, idempotency_key)
     return _accepted(job, uploads)
 
 
@@ -273,7 +273,7 @@ async def put_document(
     blob = await receive(collection.service.config.spool, collection.writable().blobs, request.stream())
     kind = _media_type(request.headers.get("content-type"))
     upload = Upload(doc_id, blob.sha256, name, blob.bytes, media_type=kind)
-    job = await in_thread(partial(collection.enqueue, "replace", {}, [upload], idempotency_key))
+    job = await in_thread(collection.enqueue, "replace", {}, [upload], idempotency_key)
     return _accepted(job, [upload])
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import asdict
-from functools import partial
 from typing import Annotated, get_args
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
@@ -48,12 +47,12 @@ async def start_job(form: JobForm, collection: InCollection) -> JsonDict:
             raise invalid("/request/settings", "invalid settings", "send names with values")
         settings_of(request["view"], settings)
     if form.kind == "evaluate":
-        await in_thread(partial(questions_of, request))
+        await in_thread(questions_of, request)
     if form.kind == "sync":
         collection.own.folders_of(request)
     if form.dry_run:
-        return {"estimate": await in_thread(lambda: _estimate(collection, form))}
-    job = await in_thread(lambda: collection.enqueue(form.kind, form.request))
+        return {"estimate": await in_thread(_estimate, collection, form)}
+    job = await in_thread(collection.enqueue, form.kind, form.request)
     return {"job": job.as_dict()}
 
 

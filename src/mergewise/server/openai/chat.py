@@ -9,7 +9,6 @@ import json
 import secrets
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from functools import partial
 from typing import NamedTuple
 
 from fastapi import APIRouter, Request, Response
@@ -146,7 +145,7 @@ class Ask:
     @classmethod
     async def of(cls, service: ScopedService, form: ModelForm, messages: Sequence[ChatMessage]) -> Ask:
         """Check the request. Raises HTTPProblem 404 for an unknown model, 400 for parameters that would change the answer."""
-        profile = await in_thread(partial(profile_named, service, form.model))
+        profile = await in_thread(profile_named, service, form.model)
         for name, value in {**(form.model_extra or {}), **form.given_values("n")}.items():
             if name in _UNSUPPORTED and (value is True or value not in (None, False, "", 1)):
                 raise refusal(f"unsupported {name}: {str(value)[:100]}", name)
@@ -217,7 +216,7 @@ class Ask:
         config, task, admission = self.profile.config, self.conversation.question, self.service.admission
         collection, chat = self.service.collection(config.collection), None
         if config.tasks and len(task) <= 40_000 and collection.is_made:
-            chat = (await in_thread(partial(collection.with_chat, config.chat))).chat
+            chat = (await in_thread(collection.with_chat, config.chat)).chat
         if chat is None:
             return task_answer(task_by_rules(task), Usage())
         with admission.place():

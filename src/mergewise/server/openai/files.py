@@ -10,7 +10,6 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Sequence
-from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, File, Form, Query, UploadFile
@@ -56,7 +55,7 @@ async def send_file(
     # the id of a document, which is never a path
     name = on_one_line((file.filename or "").replace("\\", "/").rstrip("/").rpartition("/")[2]).strip(" .")
     kept = ReceivedFile(id, name[-255:] or "file", blob.bytes, blob.sha256, purpose, time.time(), sender)
-    await in_thread(partial(store.keep, kept))
+    await in_thread(store.keep, kept)
     return kept.as_dict()
 
 

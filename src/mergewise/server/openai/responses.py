@@ -10,7 +10,6 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
-from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -43,7 +42,7 @@ _TOKEN_DETAILS = {
 @router.post("/responses", **READ, responses=STREAMED)
 async def create_response(form: ResponseForm, request: Request, service: InService) -> Response:
     """Answer from the documents, with the search as an item and the sources as annotations."""
-    before, sources = await in_thread(partial(_messages_before, service, form.previous_response_id))
+    before, sources = await in_thread(_messages_before, service, form.previous_response_id)
     items = [InputItem(role="user", content=form.input)] if isinstance(form.input, str) else form.input
     given = [("system", form.instructions), *((one.role, one.content) for one in items if one.role)]
     messages = [ChatMessage.model_construct(role=role, content=content) for role, content in given]
@@ -69,7 +68,7 @@ async def create_response(form: ResponseForm, request: Request, service: InServi
             own = {span["doc"] for passage in writer.context["passages"] for span in passage["spans"]}
             own |= {*sources.get(config.collection, ())}
             kept = {"messages": messages, "sources": {**sources, config.collection: sorted(own)}}
-            await in_thread(partial(service.responses.keep, body["id"], {"response": body, **kept}))
+            await in_thread(service.responses.keep, body["id"], {"response": body, **kept})
 
     async def events() -> AsyncGenerator[bytes, None]:
         async with aclosing(await ask.events(request)) as coming:

@@ -42,7 +42,7 @@ async def embed(form: EmbeddingsForm, request: Request, service: InService) -> R
     texts = _texts(form.input)
     vectors = await until_disconnect(request, _in_turns(service, config, form, texts))
     # FastAPI would convert each number in the event loop
-    return Response(await in_thread(partial(_body, form, texts, vectors)), media_type="application/json")
+    return Response(await in_thread(_body, form, texts, vectors), media_type="application/json")
 
 
 def _body(form: EmbeddingsForm, texts: Sequence[str], vectors: FloatArray) -> str:
