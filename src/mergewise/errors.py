@@ -65,6 +65,11 @@ def one_of(given: object, names: Iterable[str]) -> str:
     return f"{did_you_mean(given, known)}one of: {', '.join(known)}"
 
 
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's text, at most 200 characters. The name of its class if there is no text."""
+    return str(error).strip().partition("\n")[0].rstrip()[:200] or type(error).__name__
+
+
 class MergewiseError(Exception):
     """Base of all errors. Messages and hints never contain keys.
 
@@ -111,7 +116,7 @@ class MissingExtra(MergewiseError):
         if cause is None or (isinstance(cause, ModuleNotFoundError) and (at is None or at.tb_next is None)):
             super().__init__(f"{feature} is not installed", install_command(extra))
             return
-        reason = str(cause).strip().partition("\n")[0] or type(cause).__name__
+        reason = first_line(cause)
         super().__init__(
             f"{feature} is installed, but cannot be imported: {reason}",
             f"repair it, or reinstall it: {install_command(extra, '--force-reinstall')}",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import UserDict
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
@@ -36,6 +36,12 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], object
         return getattr(import_module(module if module.startswith("mergewise.") else f"{package}.{module}"), name)
 
     return get_name
+
+
+@cache
+def of_process(make: Callable[..., Part], *arguments: Any) -> Part:
+    """Return what `make` makes of these arguments, once in each process: an object that is pickled as its arguments."""
+    return make(*arguments)
 
 
 class Later(NamedTuple):

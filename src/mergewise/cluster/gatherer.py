@@ -22,7 +22,7 @@ import mergewise
 from mergewise import VIEWS
 from mergewise.cluster.actors import Actors
 from mergewise.cluster.placement import REFRESH, Placement, searchers_of
-from mergewise.errors import ShardsMissing, StoreError, UsageError
+from mergewise.errors import ShardsMissing, StoreError, UsageError, first_line
 from mergewise.extend import (
     Answers,
     Calls,
@@ -173,7 +173,7 @@ class _Round:
             outcome = pickle.loads(self._ray.get(ref))
         except self._ray.exceptions.RayError as error:
             self._searchers.forget(message.searcher)
-            outcome = StoreError(str(error).partition("\n")[0])
+            outcome = StoreError(first_line(error))
         if isinstance(outcome, StoreError):
             self._fail(message, outcome)
         elif isinstance(outcome, Exception):

@@ -7,9 +7,10 @@ the draws of different sets are independent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -44,16 +45,17 @@ class ScoreVector:
     @cached_property
     def mean(self) -> float | None:
         """The mean of the sets' means, or None if a set has no score."""
-        return float(np.mean([np.nanmean(values) for values in self.by_set.values()])) if self._is_known else None
+        return self._mean_of(np.nanmean)
 
     @property
     def median(self) -> float | None:
         """The mean of the sets' medians, or None if a set has no score."""
-        return float(np.mean([np.nanmedian(values) for values in self.by_set.values()])) if self._is_known else None
+        return self._mean_of(np.nanmedian)
 
-    @property
-    def _is_known(self) -> bool:
-        return bool(self.by_set) and not any(np.isnan(values).all() for values in self.by_set.values())
+    def _mean_of(self, figure: Callable[[DoubleArray], Any]) -> float | None:
+        sets = self.by_set.values()
+        is_known = bool(sets) and not any(np.isnan(values).all() for values in sets)
+        return float(np.mean(list(map(figure, sets)))) if is_known else None
 
 
 def mean_of(columns: Sequence[ScoreVector]) -> ScoreVector | None:

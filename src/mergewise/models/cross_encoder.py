@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mergewise.errors import ModelError
+from mergewise.errors import ModelError, first_line
 from mergewise.models.scores import ScoredByLogits
 from mergewise.models.sentence_transformers import load
 from mergewise.protocols import DoubleArray, FloatArray, Reranker
@@ -45,8 +45,7 @@ class ONNXCrossEncoder(ScoredByLogits):
             self._session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
         # both libraries raise bare exceptions
         except Exception as error:
-            reason = str(error).partition("\n")[0]
-            raise ModelError(f"cannot load {file}: {reason}", "export the model to ONNX again") from error
+            raise ModelError(f"cannot load {file}: {first_line(error)}", "export the model to ONNX again") from error
         self._inputs = {given.name for given in self._session.get_inputs()}
         # The maximum of tokens of a pair: the limit in the tokenizer's settings, if any, but at most 512.
         try:

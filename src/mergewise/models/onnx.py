@@ -21,7 +21,6 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import fields
-from functools import cache
 from itertools import accumulate, pairwise
 from pathlib import Path
 from threading import Lock
@@ -29,8 +28,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from mergewise.errors import ModelError, UsageError
+from mergewise.errors import ModelError, UsageError, first_line
 from mergewise.files import regular_bytes
+from mergewise.lazy import of_process
 from mergewise.models.tokens import encode, load_tokenizer
 from mergewise.models.unigram import Tokens, vocabulary
 from mergewise.protocols import IntArray, TokenRows
@@ -106,7 +106,7 @@ class OnnxEmbedder:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as a single-threaded model, because worker processes already use all cores."""
-        return _of_one_thread, (type(self), self.folder, self.spec)
+        return of_process, (type(self), self.folder, self.spec, 1)
 
     @property
     def dimension(self) -> int:
@@ -178,8 +178,9 @@ class OnnxEmbedder:
             raise
         # onnxruntime raises bare exceptions
         except Exception as error:
-            reason = str(error).partition("\n")[0]
-            raise ModelError(f"cannot load {self.spec}: {reason}", "export the model for feature extraction") from error
+            raise ModelError(
+                f"cannot load {self.spec}: {first_line(error)}", "export the model for feature extraction"
+            ) from error
         return len(_output(self._session()).shape) == 3
 
     def _encoded(self, texts: Sequence[str], offsets: bool) -> Sequence[Encoding | Tokens]:
@@ -244,11 +245,6 @@ def load_folder(path: str) -> OnnxEmbedder:
     embedder = OnnxPartEmbedder(folder, f"onnx:{path}")
     has_parts = embedder.gives_tokens() and embedder.settings.pooling == "mean"
     return embedder if has_parts else OnnxEmbedder(folder, embedder.spec)
-
-
-@cache
-def _of_one_thread(kind: type[OnnxEmbedder], folder: Path, spec: str) -> OnnxEmbedder:
-    return kind(folder, spec, threads=1)
 
 
 def read_settings(folder: Path) -> Settings:

@@ -7,12 +7,12 @@ are not supported.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from mergewise.errors import MissingExtra, ModelError
+from mergewise.errors import MissingExtra, ModelError, first_line
+from mergewise.lazy import of_process
 from mergewise.models.hub import silence
 from mergewise.protocols import FloatArray
 
@@ -32,7 +32,7 @@ class SentenceTransformersEmbedder:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as a name, so that each worker process loads the model once."""
-        return _of_process, (self.spec.removeprefix("st:"),)
+        return of_process, (SentenceTransformersEmbedder, self.spec.removeprefix("st:"))
 
     def embed_documents(self, texts: Sequence[str]) -> FloatArray:
         return self._embed(texts, DOCUMENT_PROMPTS)
@@ -51,11 +51,6 @@ class SentenceTransformersEmbedder:
         return np.asarray(vectors, dtype=np.float32)
 
 
-@cache
-def _of_process(name: str) -> SentenceTransformersEmbedder:
-    return SentenceTransformersEmbedder(name)
-
-
 def load(name: str, kind: str = "SentenceTransformer", **options: Any) -> Any:
     """Load a model of this class of the library, by its name or path."""
     silence()
@@ -70,6 +65,5 @@ def load(name: str, kind: str = "SentenceTransformer", **options: Any) -> Any:
     try:
         return getattr(sentence_transformers, kind)(name, trust_remote_code=False, **options)
     except (ImportError, OSError, ValueError) as error:
-        reason = str(error).partition("\n")[0]
         hint = "give the path of a model's folder, or check the name"
-        raise ModelError(f"cannot load {name!r} with sentence-transformers: {reason}", hint) from error
+        raise ModelError(f"cannot load {name!r} with sentence-transformers: {first_line(error)}", hint) from error

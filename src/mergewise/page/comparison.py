@@ -99,10 +99,8 @@ def _text(passage: Passage, others: OtherSpans, places: Places, most: int | None
     return join([tag("div", *pieces, class_="text", dir="auto"), GOES_ON if left < 0 else ""])
 
 
-_LEGEND = tag(
-    "ul",
-    tag("li", tag("mark", "only here", class_="k only"), tag("span", "in no other strategy's context")),
-    tag("li", tag("span", "plain", class_="plain-word"), tag("span", "also in another context")),
-    class_="legend",
-    aria_label="Legend",
+_LEGEND = Markup(
+    '<ul class="legend" aria-label="Legend">'
+    '<li><mark class="k only">only here</mark><span>in no other strategy&#x27;s context</span></li>'
+    '<li><span class="plain-word">plain</span><span>also in another context</span></li></ul>'
 )

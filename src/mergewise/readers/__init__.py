@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from stat import S_ISDIR
 from typing import NamedTuple, Protocol, TypeAlias
 
-from mergewise.errors import ReadError
+from mergewise.errors import ReadError, first_line
 from mergewise.files import regular_bytes
 from mergewise.lazy import Lazy
 from mergewise.log import log
@@ -206,7 +206,7 @@ def read_file(
         raise ReadError("nested too deeply") from error
     except Exception as error:
         # parsers raise anything on broken files; one such file must not stop the others
-        raise ReadError(f"damaged or not supported: {_first_line(error)}") from error
+        raise ReadError(f"damaged or not supported: {first_line(error)}") from error
     if not parsed.text.strip():
         raise ReadError("no text")
     for note in parsed.notes:
@@ -339,9 +339,9 @@ def file_bytes(path: Path, within: Path | None = None) -> bytes:
             raise ReadError(f"larger than {MAX_BYTES // 1_000_000} MB")
         return regular_bytes(path, MAX_BYTES, follow=True, within=within)
     except OSError as error:
-        raise ReadError(_OS_REASONS.get(error.errno or 0) or error.strerror or _first_line(error)) from error
+        raise ReadError(_OS_REASONS.get(error.errno or 0) or error.strerror or first_line(error)) from error
     except ValueError as error:
-        raise ReadError(f"invalid file name: {_first_line(error)}") from error
+        raise ReadError(f"invalid file name: {first_line(error)}") from error
 
 
 def unpack(data: bytes) -> bytes:
@@ -354,7 +354,3 @@ def unpack(data: bytes) -> bytes:
 
 def digest_of(content: bytes) -> str:
     return blake2b(content, digest_size=16).hexdigest()
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).split("\n")[0].strip()[:200] or type(error).__name__

@@ -31,6 +31,7 @@ from typing import IO, Annotated, Any
 
 from mergewise.defaults import FILE_SECONDS
 from mergewise.errors import ReadError
+from mergewise.lazy import of_process
 from mergewise.log import log
 from mergewise.ranges import SECONDS, Range, check_fields
 from mergewise.readers import FORMATS, FileReader, ReadFile, read_file
@@ -91,11 +92,6 @@ def reader_within(limits: Limits | None) -> Iterator[FileReader]:
         yield reader
 
 
-@cache
-def _reader_of_process(limits: Limits) -> SandboxedReader:
-    return SandboxedReader(limits)
-
-
 class SandboxedReader:
     """A `FileReader` that reads large files and risky formats in one separate process.
 
@@ -121,7 +117,7 @@ class SandboxedReader:
         return read(path, id=id, name=name, within=within)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reader_of_process, (self.limits,)
+        return of_process, (SandboxedReader, self.limits)
 
     def read(self, path: Path, **options: str | Path | None) -> ReadFile:
         """Read a file of any size in the separate process, with the options of `read_file`.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from secrets import token_hex, token_urlsafe
 
 from mergewise.server.configuration import ServeLimits
@@ -93,12 +94,14 @@ class OwnConversations:
         return [ConversationRecord(**row) for row in self._rows(query, [*self._key, *[words.casefold()] * 2])]
 
     def get(self, id: str) -> ConversationRecord | None:
-        rows = self._rows(f"{_LIST} {_OWN}", [*self._key, id])
-        return ConversationRecord(**rows[0]) if rows else None
+        return self._first(_OWN, [*self._key, id])
 
     def by_link(self, share: str) -> ConversationRecord | None:
         """Return anybody's conversation by its link, or None if nobody shares it any more."""
-        rows = self._rows(f"{_LIST} WHERE collection = ? AND share = ?", [self._collection, share])
+        return self._first("WHERE collection = ? AND share = ?", [self._collection, share])
+
+    def _first(self, condition: str, values: Sequence[str]) -> ConversationRecord | None:
+        rows = self._rows(f"{_LIST} {condition}", values)
         return ConversationRecord(**rows[0]) if rows else None
 
     def turns(self, id: str, *, shared: bool = False) -> list[JsonDict]:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mergewise.errors import MissingExtra, UsageError
+from mergewise.errors import MissingExtra, UsageError, first_line
 from mergewise.models.hub import silence
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
@@ -75,9 +75,8 @@ def _load(name: str, kind: str, **options: Any) -> Any:
         for package in ("gguf", "accelerate"):
             if f"install {package}" in str(error):
                 raise MissingExtra(package, "hf") from error
-        line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UsageError(
-            f"cannot load {name} as a causal model: {line}",
+            f"cannot load {name} as a causal model: {first_line(error)}",
             "give the folder of a downloaded model, a GGUF file, or a name on the hub",
         ) from error
 

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache, wraps
+from functools import wraps
 from inspect import signature
 from itertools import accumulate
 from threading import RLock
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from mergewise.errors import ModelError
+from mergewise.lazy import of_process
 from mergewise.models.blending import choose_on_device
 from mergewise.models.causal.loading import load_network, load_tokenizer, name_and_dtype, torch_module
 from mergewise.models.causal.prompts import plain_ids, prompt_ids
@@ -85,11 +86,6 @@ def wide(logits: Any) -> Any:
     return logits if str(logits.dtype) == "torch.float64" else logits.float()
 
 
-@cache
-def _of_process(path: str) -> HFCausalModel:
-    return HFCausalModel(path)
-
-
 class HFCausalModel:
     """A `CausalModel` by transformers, on the first GPU if there is one. Thread-safe: calls run one at a time.
 
@@ -125,7 +121,7 @@ class HFCausalModel:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as a path, so that each worker process loads the model once."""
-        return _of_process, (self.spec.removeprefix("hf:"),)
+        return of_process, (HFCausalModel, self.spec.removeprefix("hf:"))
 
     @property
     def begin(self) -> list[int]:

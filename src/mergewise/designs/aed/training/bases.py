@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-from mergewise.errors import MissingExtra, UsageError
+from mergewise.errors import MissingExtra, UsageError, first_line
 from mergewise.models.causal.loading import quietly, torch_module
 
 EXTRA = "train"
@@ -59,7 +59,7 @@ def load_base(spec: str, seed: int) -> Base:
             )
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
-        raise UsageError(f"cannot load the base {name}: {str(error).splitlines()[0]}", hint) from None
+        raise UsageError(f"cannot load the base {name}: {first_line(error)}", hint) from None
     return Base(network, tokenizer)
 
 
