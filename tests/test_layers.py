@@ -15,7 +15,7 @@ from mergewise import extend
 
 SOURCE = Path(mergewise.__file__).parent
 LEVELS = [
-    {"redaction", "lazy", "log"},
+    {"redaction", "lazy", "log", "grouping"},
     {"errors"},
     {"types", "defaults", "files", "plugins", "tracing"},
     {"protocols", "jsonable", "ranges", "concurrency"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from mergewise.grouping import group_by
 from mergewise.page.detail import Detail, notice
 from mergewise.page.markup import Markup, shorten, tag
 from mergewise.page.passages import Anchor, score, shown_path, with_styles
@@ -36,10 +37,8 @@ def answer_part(answer: Answer, cited: Sequence[Anchor], linked: set[str], place
         targets.setdefault(anchor.number, anchor.id if anchor.id in linked else f"q{anchor.id}")
     text = answer.text if len(answer.text) <= LONGEST_ANSWER else answer.text[:LONGEST_ANSWER] + " …"
     body = tag("div", *_paragraphs(text, targets), class_="said")
-    groups: dict[tuple[int, str], list[tuple[Citation, Anchor]]] = {}
-    for citation, anchor in zip(answer.citations[:CITATIONS], cited, strict=False):
-        path = shown_path(citation)
-        groups.setdefault((citation.number, path), []).append((citation, anchor))
+    pairs = zip(answer.citations[:CITATIONS], cited, strict=False)
+    groups = group_by(pairs, lambda pair: (pair[0].number, shown_path(pair[0])))
     quotes = [_citations(number, path, group, linked, text, places) for (number, path), group in groups.items()]
     more = len(answer.citations) - CITATIONS
     if more > 0:

@@ -12,6 +12,7 @@ from itertools import accumulate
 from typing import Generic, NamedTuple, TypeVar
 
 from mergewise.errors import MergewiseError
+from mergewise.grouping import group_by
 from mergewise.page.markup import Markup, tag, text
 from mergewise.text.light import StyleName, code_by_margin, code_in, styles_in
 from mergewise.text.sections import outline_of
@@ -35,10 +36,7 @@ class Overlaps(Generic[T]):
     """A lookup of things by span, which finds the things that overlap a given span without a scan of all."""
 
     def __init__(self, things: Iterable[T], span_of: Callable[[T], Span]) -> None:
-        by_document: dict[str, list[tuple[Span, T]]] = {}
-        for thing in things:
-            span = span_of(thing)
-            by_document.setdefault(span.doc_id, []).append((span, thing))
+        by_document = group_by(((span_of(thing), thing) for thing in things), lambda pair: pair[0].doc_id)
         self._things = {doc: sorted(own, key=lambda pair: pair[0].start) for doc, own in by_document.items()}
         self._starts = {doc: [span.start for span, _ in own] for doc, own in self._things.items()}
         # running maximum of the ends, so that a binary search finds the first thing that reaches a position

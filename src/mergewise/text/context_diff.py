@@ -7,23 +7,21 @@ not count.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from mergewise.grouping import group_by
 from mergewise.text.markup import says_something
 from mergewise.text.sentences import strip_span
 from mergewise.text.spans import spans_of, union
-from mergewise.types import Context, Part, Span
+from mergewise.types import Context, Span
 
 
 class OtherSpans:
     """The spans of all contexts but one."""
 
     def __init__(self, spans: Iterable[Span]) -> None:
-        parts: dict[str, list[Part]] = defaultdict(list)
-        for span in spans:
-            parts[span.doc_id].append((span.start, span.end))
-        self._parts = {doc_id: union(own) for doc_id, own in parts.items()}
+        by_document = group_by(spans, lambda span: span.doc_id)
+        self._parts = {doc_id: union((s.start, s.end) for s in own) for doc_id, own in by_document.items()}
 
     def pieces(self, span: Span) -> Iterator[tuple[Span, bool]]:
         """Yield pieces that tile the span, each with true if no other context holds it."""

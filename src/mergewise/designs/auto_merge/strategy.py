@@ -38,6 +38,7 @@ from mergewise.designs.auto_merge import full, topk
 from mergewise.designs.design import Strategy
 from mergewise.errors import UsageError
 from mergewise.generate.mode import EMBEDDER, RERANKER
+from mergewise.grouping import group_by
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader, SearchKind
 from mergewise.ranges import MOST_ROWS, ROWS, SHARE, CheckedFields, Range
@@ -152,11 +153,8 @@ def merge(
     floor = _floor(items, parameters)
     current = list(items)
     for depth in range(max((len(item.ancestors) for item in items), default=0), 0, -1):
-        families = defaultdict(list)
-        for item in current:
-            if len(item.ancestors) == depth and (parameters.repeat or item.kind == "leaf"):
-                families[item.ancestors[-1]].append(item)
-        for parent_id, family in families.items():
+        merging = (i for i in current if len(i.ancestors) == depth and (parameters.repeat or i.kind == "leaf"))
+        for parent_id, family in group_by(merging, lambda item: item.ancestors[-1]).items():
             parent = sections.get(parent_id)
             if parent is None or parent.tokens > budget:
                 continue

@@ -19,6 +19,7 @@ from mergewise.designs.design import Strategy
 from mergewise.designs.macrag import strategy
 from mergewise.designs.macrag.chunks import ChunkReading, ScoredChunk, SliceSearch
 from mergewise.designs.macrag.slices import Chunk
+from mergewise.grouping import group_by
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, CheckedFields, Range
@@ -69,9 +70,7 @@ def _documents(
 ) -> list[Candidate]:
     """Rank each parent document by its best chunk. A document that exceeds the budget is replaced by its chunks in `top`."""
     firsts = search.reader.leaves(sorted({chunks[chunk.id].first_leaf for chunk in top}))
-    families: dict[int, list[ScoredChunk]] = {}
-    for chunk in top:
-        families.setdefault(firsts[chunks[chunk.id].first_leaf].ancestors[0], []).append(chunk)
+    families = group_by(top, lambda chunk: firsts[chunks[chunk.id].first_leaf].ancestors[0])
     roots = search.reader.sections(list(families))
     fitting = {root: section for root, section in roots.items() if section.tokens <= budget}
     texts = search.reader.leaves([i for section in fitting.values() for i in section.leaves])

@@ -29,6 +29,7 @@ from mergewise.designs.macrag.ranked_sentences import ranked_sentences, sentence
 from mergewise.designs.macrag.slices import ChunkBounds
 from mergewise.designs.macrag.slices.summaries import INSTRUCTIONS
 from mergewise.errors import UsageError
+from mergewise.grouping import group_by
 from mergewise.models.record import Models
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.prompting.replies import json_in, object_schema
@@ -113,9 +114,7 @@ def rank_documents(
     search: SliceSearch, scaled: Sequence[ScoredChunk], parameters: MacRAG
 ) -> tuple[dict[str, float], Usage]:
     """Return (2.4) D_(q,k2): the k2 documents of the best r(q, d) = ReRankDoc({c in d, c in C'_(q,k2)}), best first."""
-    families: dict[str, list[ScoredChunk]] = {}
-    for chunk in scaled:
-        families.setdefault(chunk.doc_id, []).append(chunk)
+    families = group_by(scaled, lambda chunk: chunk.doc_id)
     usage = Usage()
     if parameters.documents == "llm":
         best = {doc: family[0].id for doc, family in families.items()}

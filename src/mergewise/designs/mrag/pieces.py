@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -18,6 +17,7 @@ from mergewise.assemble.fragments import (
     uncovered_parts,
 )
 from mergewise.designs.mrag.markers import Marker, ValueSentence
+from mergewise.grouping import group_by
 from mergewise.text.blocks import shown_levels
 from mergewise.text.spans import indent_of, spans_in
 from mergewise.text.terms import content_terms
@@ -159,9 +159,7 @@ def passages(pieces: Sequence[ValuePiece], order: ReadingOrder) -> list[Passage]
     "position": documents by their best marker, each in its own order. "similarity": headings by their best marker.
     """
     if order == "similarity":
-        by_heading: defaultdict[PieceHeading, list[ValuePiece]] = defaultdict(list)
-        for piece in best_first(pieces):
-            by_heading[piece.heading].append(piece)
+        by_heading = group_by(best_first(pieces), lambda piece: piece.heading)
         return [passage for group in by_heading.values() for passage in _passages(group)]
     best: dict[str, float] = {}
     for piece in pieces:

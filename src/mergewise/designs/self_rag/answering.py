@@ -34,6 +34,7 @@ from mergewise.generate.citations import Claims, Locator
 from mergewise.generate.mode import Mode, Need, Request
 from mergewise.generate.prompts import SHORT, quoted_source
 from mergewise.generate.sources import Source, base_sources
+from mergewise.grouping import group_by
 from mergewise.models.decoding import ROWS, Decoded, StreamPrompts, decode
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.prompting.replies import json_in, object_schema
@@ -71,10 +72,7 @@ def graded_value(log_probs: FloatArray, tokens: Mapping[int, float]) -> float:
 
 def best_answer(graded: Sequence[GradedAnswer], weights: SelfRAG) -> tuple[GradedAnswer, float]:
     """Return the best answer and its score. With `closed`, that is the sum of the scores of all equal answers."""
-    alike: dict[str, list[GradedAnswer]] = {}
-    for number, one in enumerate(graded):
-        key = " ".join(words(one.text)) or one.text
-        alike.setdefault(key if weights.closed else str(number), []).append(one)
+    alike = group_by(graded, lambda one: (" ".join(words(one.text)) or one.text) if weights.closed else id(one))
     sums = {key: fsum(one.score(weights) for one in own) for key, own in alike.items()}
     best = max(sums, key=lambda key: sums[key])
     return max(alike[best], key=lambda one: one.score(weights)), sums[best]

@@ -5,7 +5,7 @@ Global row ids and document numbers have the shard in their high bits.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mergewise.grouping import group_by
 from mergewise.protocols import FloatArray, Ranking
 from mergewise.protocols.indexes import Row
 from mergewise.store.copies import Records, RepeatedTexts, copies_of, duplicates_of, repeated_numbers
@@ -387,10 +388,3 @@ def _shifted_column(column: pa.ChunkedArray, at: int) -> pa.ChunkedArray | pa.Ar
 
 def _shard(row: int) -> int:
     return row >> BITS
-
-
-def group_by(values: Iterable[Row], key: Callable[[Row], int]) -> dict[int, list[Row]]:
-    groups: dict[int, list[Row]] = defaultdict(list)
-    for value in values:
-        groups[key(value)].append(value)
-    return groups

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mergewise.errors import CorruptIndex
+from mergewise.grouping import group_by
 from mergewise.store.damage import after_change
 from mergewise.store.documents import storable_metadata
 from mergewise.store.lance import LOCK_SECONDS, LanceStore, check_one_state, look_for_changes
@@ -26,7 +27,7 @@ from mergewise.store.places.folder import Folder
 from mergewise.store.places.place import Place
 from mergewise.store.shards.calls import LocalShards
 from mergewise.store.shards.place import shard_of
-from mergewise.store.shards.reader import BITS, LOW, ShardedReader, group_by
+from mergewise.store.shards.reader import BITS, LOW, ShardedReader
 from mergewise.store.views import Registry
 from mergewise.types import AddReport, DocumentRows, Json, Metadata, Problem
 
