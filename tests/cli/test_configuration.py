@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,8 @@ from mergewise.cli import configuration
 from mergewise.cli.configuration import find_configuration
 from mergewise.cli.main import configuration as configured
 from mergewise.errors import UsageError
+
+Find = Callable[[str], Path | None]
 
 
 @pytest.fixture
@@ -29,31 +32,41 @@ def write(folder: Path, text: str = "budget = 50\n") -> Path:
     return folder / "mergewise.toml"
 
 
-def found(folders: Path, start: str) -> Path | None:
-    return find_configuration(folders / start, folders / "home")
+@pytest.fixture
+def found(folders: Path, monkeypatch: pytest.MonkeyPatch) -> Find:
+    """A function that returns the file that the search from a folder finds."""
+    monkeypatch.setattr(configuration, "_home", lambda: folders / "home")
+
+    def find(start: str) -> Path | None:
+        monkeypatch.chdir(folders / start)
+        return find_configuration()
+
+    return find
 
 
-def test_the_nearest_file_upward_is_used(folders: Path) -> None:
-    assert found(folders, "home/project/docs/deep") is None
+def test_the_nearest_file_upward_is_used(folders: Path, found: Find) -> None:
+    assert found("home/project/docs/deep") is None
     at_home = write(folders / "home")
-    assert found(folders, "home/project/docs/deep") == at_home
+    assert found("home/project/docs/deep") == at_home
     nearer = write(folders / "home/project")
-    assert found(folders, "home/project/docs/deep") == found(folders, "home/project") == nearer
+    assert found("home/project/docs/deep") == found("home/project") == nearer
 
 
-def test_the_search_ends_at_home_and_at_the_top_of_a_repository(folders: Path) -> None:
+def test_the_search_ends_at_home_and_at_the_top_of_a_repository(folders: Path, found: Find) -> None:
     write(folders)
-    assert found(folders, "home/project") is None
+    assert found("home/project") is None
     write(folders / "home")
     (folders / "home/project/.git").mkdir()
-    assert found(folders, "home/project/docs") is None
+    assert found("home/project/docs") is None
     own = write(folders / "home/project")
-    assert found(folders, "home/project/docs") == own
+    assert found("home/project/docs") == own
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners are those of POSIX")
 @pytest.mark.parametrize("foreign", ["folder", "file"])
-def test_files_of_other_users_above_are_not_read(folders: Path, monkeypatch: pytest.MonkeyPatch, foreign: str) -> None:
+def test_files_of_other_users_above_are_not_read(
+    folders: Path, found: Find, monkeypatch: pytest.MonkeyPatch, foreign: str
+) -> None:
     project = folders / "home/project"
     file = write(project)
     stranger = project if foreign == "folder" else file
@@ -65,12 +78,12 @@ def test_files_of_other_users_above_are_not_read(folders: Path, monkeypatch: pyt
         return SimpleNamespace(st_dev=done.st_dev, st_mode=done.st_mode, st_uid=done.st_uid + 1) if own else done
 
     monkeypatch.setattr(Path, "stat", stat)
-    assert found(folders, "home/project/docs") is None
+    assert found("home/project/docs") is None
     # the working directory itself may belong to anybody
-    assert found(folders, "home/project") == file
+    assert found("home/project") == file
 
 
-def test_another_file_system_ends_the_search(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_file_system_ends_the_search(folders: Path, found: Find, monkeypatch: pytest.MonkeyPatch) -> None:
     write(folders / "home/project")
     real = Path.stat
 
@@ -80,7 +93,7 @@ def test_another_file_system_ends_the_search(folders: Path, monkeypatch: pytest.
         return SimpleNamespace(st_dev=done.st_dev + inside, st_mode=done.st_mode, st_uid=done.st_uid)
 
     monkeypatch.setattr(Path, "stat", stat)
-    assert found(folders, "home/project/docs/deep") is None
+    assert found("home/project/docs/deep") is None
 
 
 def test_paths_of_a_file_above_are_relative_to_its_folder(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,12 +116,9 @@ def _is_harmless(name: str, value: object, folder: Path) -> bool:
     return name not in _UNSAFE
 
 
-def find_configuration(start: Path | None = None, home: Path | None = None) -> Path | None:
+def find_configuration() -> Path | None:
     """Return the path of the nearest configuration file, which may not be a regular file, or None."""
-    here = working_directory() if start is None else start.resolve()
-    return next(
-        (folder / NAME for folder in _search_path(here, home or _home()) if os.path.lexists(folder / NAME)), None
-    )
+    return next((folder / NAME for folder in _search_path() if os.path.lexists(folder / NAME)), None)
 
 
 def working_directory() -> Path:
@@ -147,11 +144,11 @@ def _home() -> Path | None:
         return None
 
 
-def _search_path(here: Path, home: Path | None) -> Iterator[Path]:
+def _search_path() -> Iterator[Path]:
     """Yield the working directory, whoever owns it, then its parents as long as `_may_search` allows them."""
-    yield here
-    below = here
-    for folder in here.parents:
+    below, home = working_directory(), _home()
+    yield below
+    for folder in below.parents:
         if below == home or (below / ".git").exists() or not _may_search(below, folder):
             return
         yield folder

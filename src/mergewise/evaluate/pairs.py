@@ -34,6 +34,7 @@ _CELLS = 1 << 25
 """Maximum of numbers in a matrix of draws. Very large sets get fewer draws."""
 _FEWEST = 1000
 _SAME = 1e-9
+_SIGNS, _COUNTS = 1, 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +80,7 @@ class PairedTests:
     def __init__(self, clusters: Mapping[str, Sequence[int]], seed: int = 0) -> None:
         self._clusters = {name: np.unique(np.asarray(own), return_inverse=True)[1] for name, own in clusters.items()}
         self._seed = seed
-        self._signs, self._counts = cache(self._drawn_signs), cache(self._drawn_counts)
+        self._drawn = cache(self._draw)
         # the arrays are kept alive, because their ids are keys
         self._known: dict[tuple[str, int, str], tuple[DoubleArray, FloatArray]] = {}
 
@@ -196,24 +197,21 @@ class PairedTests:
         )
         return first, second
 
-    def _drawn_signs(self, name: str) -> FloatArray:
-        """Draw a sign for each cluster of a set, many times."""
+    def _draw(self, kind: int, name: str) -> FloatArray:
+        """Draw a sign or a count for each cluster of a set, many times."""
         count = self._resampled_clusters(name)[1]
-        draw = np.random.default_rng([self._seed, 1, crc32(name.encode())])
-        return draw.integers(0, 2, (_draws(count), count), np.int8).astype(np.float32) * 2 - 1
-
-    def _drawn_counts(self, name: str) -> FloatArray:
-        """Draw a count for each cluster of a set, many times."""
-        count = self._resampled_clusters(name)[1]
-        draw = np.random.default_rng([self._seed, 2, crc32(name.encode())])
-        return draw.multinomial(count, np.full(count, 1 / count), _draws(count)).astype(np.float32)
+        draws = max(_FEWEST, min(DRAWS, _CELLS // max(1, count)))
+        draw = np.random.default_rng([self._seed, kind, crc32(name.encode())])
+        if kind == _SIGNS:
+            return draw.integers(0, 2, (draws, count), np.int8).astype(np.float32) * 2 - 1
+        return draw.multinomial(count, np.full(count, 1 / count), draws).astype(np.float32)
 
     def _flips(self, name: str, scored: ScoreVector) -> FloatArray:
         """Return the mean of a set's scores under each draw of signs."""
         key = ("flips", id(scored.by_set[name]), name)
         if key not in self._known:
             sums, sizes = self._sums(name, scored.by_set[name])
-            means = self._signs(name) @ (sums / sizes.sum()).astype(np.float32)
+            means = self._drawn(_SIGNS, name) @ (sums / sizes.sum()).astype(np.float32)
             self._known[key] = scored.by_set[name], means
         return self._known[key][1]
 
@@ -224,8 +222,9 @@ class PairedTests:
             key = ("means", id(scored.by_set[name]), name)
             if key not in self._known:
                 sums, sizes = self._sums(name, scored.by_set[name])
-                weights = self._counts(name) @ sizes.astype(np.float32)
-                means = (self._counts(name) @ sums.astype(np.float32)) / np.where(weights > 0, weights, np.nan)
+                counts = self._drawn(_COUNTS, name)
+                weights = counts @ sizes.astype(np.float32)
+                means = (counts @ sums.astype(np.float32)) / np.where(weights > 0, weights, np.nan)
                 self._known[key] = scored.by_set[name], means.astype(np.float32)
             found.append(self._known[key][1])
         fewest = min(map(len, found))
@@ -245,7 +244,3 @@ class PairedTests:
         if len(own) and own.max() == 0:
             own = np.arange(len(own))
         return own, int(own.max()) + 1 if len(own) else 0
-
-
-def _draws(clusters: int) -> int:
-    return max(_FEWEST, min(DRAWS, _CELLS // max(1, clusters)))
