@@ -20,7 +20,7 @@ MergewiseError
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import ClassVar
 
 from mergewise.redaction import masked
@@ -63,6 +63,12 @@ def one_of(given: object, names: Iterable[str]) -> str:
     """Return the hint for an unknown name, with the list of known names."""
     known = list(names)
     return f"{did_you_mean(given, known)}one of: {', '.join(known)}"
+
+
+def check_known(what: str, given: str, names: Collection[str]) -> None:
+    """Raise UsageError for an unknown name, with a hint that lists the known ones."""
+    if given not in names:
+        raise UsageError(f"unknown {what}: {given!r}", one_of(given, names))
 
 
 def first_line(error: Exception) -> str:

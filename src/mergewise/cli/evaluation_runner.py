@@ -16,7 +16,7 @@ from mergewise.cli.manage import say_cost
 from mergewise.cli.output import say, say_aside, say_warning, usage_text, write_text
 from mergewise.cli.progress import characters, items, progress
 from mergewise.cli.reports import EvaluationFiles, report_text, say_missed, say_report, say_table
-from mergewise.errors import UsageError, one_of
+from mergewise.errors import UsageError, check_known
 from mergewise.evaluate.columns import check_metric_names
 from mergewise.evaluate.drilldown import LIMIT
 from mergewise.evaluate.evaluator import Asking
@@ -156,8 +156,7 @@ def experiment_of(sets: Sequence[Path], options: EvaluationOptions) -> Experimen
     chosen = [(method.with_settings(*given), budget) for method, budget in chosen]
     if options.reference is not None:
         names = list(dict.fromkeys(method.name for method, _ in chosen))
-        if options.reference not in names:
-            raise UsageError(f"unknown reference method: {options.reference!r}", one_of(options.reference, names))
+        check_known("reference method", options.reference, names)
         # the reference comes first
         chosen.sort(key=lambda one: one[0].name != options.reference)
     return Experiment(

@@ -25,7 +25,7 @@ from mergewise.cli.configuration import (
 from mergewise.cli.options import Commands, JsonOption, RootGroup
 from mergewise.cli.output import PrintableFormatter, say, say_aside, say_error, say_json, say_warning
 from mergewise.cli.settings import from_environment, variable
-from mergewise.errors import MergewiseError, UsageError, one_of
+from mergewise.errors import MergewiseError, check_known
 from mergewise.types import JsonDict
 
 COMMANDS = Commands(
@@ -98,8 +98,7 @@ def config(
     as_json: JsonOption = False,
 ) -> None:
     """Show every option and setting of a command with its value and its origin."""
-    if command not in callbacks():
-        raise UsageError(f"unknown command: {command!r}", one_of(command, callbacks()))
+    check_known("command", command, callbacks())
     given = {
         name: (value, str(file)) for file, by in configuration_files(quiet=True) for name, value in by[command].items()
     }

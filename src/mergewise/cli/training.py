@@ -24,7 +24,7 @@ from mergewise.cli.options import (
 from mergewise.cli.output import say, say_warning
 from mergewise.cli.progress import characters, progress
 from mergewise.cli.settings import EmbedderSetting, GPUsSetting, Setting
-from mergewise.errors import UsageError, one_of
+from mergewise.errors import UsageError, check_known
 from mergewise.extend import load_toml
 
 if TYPE_CHECKING:
@@ -115,8 +115,8 @@ def _settings(config: Path | None) -> tuple[LabelSettings, TrainSettings]:
     from mergewise.extend import PRESETS, LabelSettings, TrainSettings
 
     loaded = {} if config is None else load_toml(config)
-    if (preset := loaded.pop("preset", "aed")) not in list(PRESETS):
-        raise UsageError(f"unknown preset: {preset!r}", one_of(preset, PRESETS))
+    preset = loaded.pop("preset", "aed")
+    check_known("preset", preset, list(PRESETS))
     of_labels = {field.name for field in fields(LabelSettings)}
     of_training = {field.name for field in fields(TrainSettings)}
     if unknown := loaded.keys() - of_labels - of_training:

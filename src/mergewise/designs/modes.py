@@ -8,7 +8,7 @@ from typing import Any
 
 from mergewise.concurrency import run
 from mergewise.designs import MODES
-from mergewise.errors import UsageError, one_of
+from mergewise.errors import UsageError, check_known
 from mergewise.generate.mode import Request
 from mergewise.generate.prompts import REFUSAL
 from mergewise.models.record import Models
@@ -27,8 +27,7 @@ def mode_for(name: str | None, models: Models, preferred: str = "") -> str:
         while preferred and MODES[preferred].needs.of(models) is None:
             preferred = MODES[preferred].otherwise
         return preferred or ("extractive" if models.chat is None else "r&b")
-    if name not in MODES:
-        raise UsageError(f"unknown mode: {name!r}", one_of(name, MODES))
+    check_known("mode", name, MODES)
     _needed_model(name, models)
     return name
 

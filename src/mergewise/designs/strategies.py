@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mergewise.defaults import CHAT
 from mergewise.designs import STRATEGIES, VIEWS
 from mergewise.designs.design import Strategy
-from mergewise.errors import UsageError, did_you_mean, one_of
+from mergewise.errors import UsageError, check_known, did_you_mean
 from mergewise.ranges import Ceilings, hints_of, short_repr, text, value_of
 from mergewise.store.views import Presets, views_of
 
@@ -67,8 +67,7 @@ def stopping(spec: str, price: float, parameters: Mapping[str, object] | None) -
 def resolve(spec: str, parameters: Mapping[str, object] | None = None) -> tuple[Strategy, Any]:
     """Return the strategy of a spec and its checked parameters."""
     name, arguments = split_spec(text("strategy", spec))
-    if name not in STRATEGIES:
-        raise UsageError(f"unknown strategy: {name!r}", one_of(name, STRATEGIES))
+    check_known("strategy", name, STRATEGIES)
     strategy = STRATEGIES[name]
     if not isinstance(parameters, Mapping | None):
         raise UsageError(f"the parameters are {short_repr(parameters)}", "give a dictionary, name to value")

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from mergewise.errors import UsageError, one_of
+from mergewise.errors import UsageError, check_known
 from mergewise.evaluate.layout import preset_tables
 from mergewise.evaluate.loaders import find_tasks, form_of, set_name
 from mergewise.evaluate.measured import Measured
@@ -23,12 +23,10 @@ def paper_tables(paper: str, tables: str) -> list[Preset]:
 
     Raises UsageError for an unknown paper or table.
     """
-    if paper not in PAPERS:
-        raise UsageError(f"unknown paper: {paper!r}", one_of(paper, PAPERS))
+    check_known("paper", paper, PAPERS)
     known = [name.removeprefix(f"{PAPERS[paper]}-") for name in preset_names() if name.startswith(f"{PAPERS[paper]}-")]
     for name in names_in(tables):
-        if name not in known:
-            raise UsageError(f"unknown table of {paper}: {name!r}", one_of(name, known))
+        check_known(f"table of {paper}", name, known)
     return [preset(f"{PAPERS[paper]}-{name}") for name in names_in(tables) or known]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, field, fields, replace
 from typing import Any, Protocol, TypeAlias
 
-from mergewise.errors import UsageError, one_of
+from mergewise.errors import UsageError, check_known
 from mergewise.models.record import Models, chat_of
 from mergewise.protocols import RowReader, StoreReader
 from mergewise.store.tables import Table
@@ -184,7 +184,6 @@ Registry: TypeAlias = Mapping[str, View]
 
 def views_of(registry: Registry, names: Sequence[str]) -> list[View]:
     """Return the views of these names, in the order of the registry."""
-    unknown = [name for name in names if name not in registry]
-    if unknown:
-        raise UsageError(f"unknown view: {unknown[0]!r}", one_of(unknown[0], registry))
+    for name in names:
+        check_known("view", name, registry)
     return [registry[name] for name in registry if name in names]

@@ -37,7 +37,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, TypeAlias, get_args
 
-from mergewise.errors import UsageError, one_of
+from mergewise.errors import UsageError, check_known
 from mergewise.evaluate.methods import METHODS, Judge, Method, names_in
 from mergewise.types import Json, frozen
 
@@ -215,8 +215,7 @@ def preset_names() -> tuple[str, ...]:
 @cache
 def preset(name: str) -> Preset:
     """Return the preset of this name. Raises UsageError for an unknown name."""
-    if name not in preset_names():
-        raise UsageError(f"unknown table: {name!r}", one_of(name, preset_names()))
+    check_known("table", name, preset_names())
     text = (files("mergewise.evaluate.presets") / f"{name}.toml").read_text(encoding="utf-8")
     return read_preset(name, tomllib.loads(text))
 

@@ -100,8 +100,7 @@ def objects(text: str, preposition: str = "") -> list[str]:
 
 def phrase(text: str) -> list[str]:
     """Return the phrase at the beginning of the text if it is short."""
-    end = BOUNDARY.search(text)
-    first = text[: end.start()] if end else text
+    first = BOUNDARY.split(text, 1)[0]
     cut = _PREPOSITION.search(first)
     first = first[: cut.start()] if cut and cut.start() else first
     first = trim(first.split(", ")[0] if not re.match(r"[^,]+(?:, [^,]+)+,? and ", first) else first)

@@ -329,8 +329,7 @@ class _SentenceReader:
 
     def _verb(self, subject: str, verb: str, rest: str) -> Iterator[_Parts]:
         """Read the object of a verb and its prepositions, as in "died on 3 March 1972 in Beverly Hills"."""
-        end = BOUNDARY.search(rest)
-        statement = rest[: end.start()] if end else rest
+        statement = BOUNDARY.split(rest, 1)[0]
         prepositions = list(re.finditer(rf"(?:\A|\s|,\s*)(?P<prep>{PREPOSITIONS})\s+", statement))
         direct = re.sub(r"\A(?:the|an?)\s+", "", statement[: prepositions[0].start()] if prepositions else statement)
         named = re.match(NAMES, re.sub(r"\A(?:the|an?)\s+", "", statement))
