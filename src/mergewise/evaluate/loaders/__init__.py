@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from mergewise.errors import UsageError
+from mergewise.errors import UsageError, check_known
 from mergewise.evaluate.loaders.articles import load_qasper, load_squad
 from mergewise.evaluate.loaders.corpora import (
     corpus_of,
@@ -95,8 +95,7 @@ def load_question_set(path: Path, form: str | None = None, is_strict: bool = Fal
                 f"unknown form of question set: {path}",
                 f"name the form with the setting set-format: {', '.join(LOADERS)}",
             )
-        if name not in LOADERS:
-            raise UsageError(f"unknown form of question sets: {name!r}", f"one of: {', '.join(LOADERS)}")
+        check_known("form of question sets", name, LOADERS)
         _, load = LOADERS[name]
         task = load(path, SetReader(is_strict))
         return replace(task, name=set_name(path, name))

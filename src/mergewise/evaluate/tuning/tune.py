@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from mergewise import Index, Progress
-from mergewise.errors import MergewiseError, UsageError
+from mergewise.errors import MergewiseError, UsageError, check_known
 from mergewise.evaluate.metrics import mean
 from mergewise.evaluate.question_sets import Question, clusters
 from mergewise.evaluate.runs.digests import digest
@@ -326,8 +326,7 @@ def usable_questions(
     questions: Sequence[Question], metric: Metric, trust_made: bool, fewest: int | None = None
 ) -> list[Question]:
     """Return the questions that the metric can judge. Raises UsageError if they are too few, or made without `trust_made`."""
-    if metric not in METRICS:
-        raise UsageError(f"unknown metric: {metric!r}", f"one of: {', '.join(METRICS)}")
+    check_known("metric", metric, METRICS)
     if metric == "answer":
         judged = [question for question in questions if question.has_answers]
     else:
