@@ -501,7 +501,7 @@ def _fields(kind: type, where: str, given: Json, base: Path, among: Collection[s
     known = among or hints.keys()
     unknown = given.keys() - set(known)
     if unknown:
-        raise UsageError(f"unknown setting: {where}{sorted(unknown)[0]}", f"one of: {', '.join(known)}")
+        raise UsageError(f"unknown setting: {where}{min(unknown)}", f"one of: {', '.join(known)}")
     # environment variables are in upper case
     spelled = {name: name.upper() if where == _ENVIRONMENT else name for name in given}
     return {name: _value(f"{where}{spelled[name]}", value, hints[name], base) for name, value in given.items()}

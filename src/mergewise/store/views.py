@@ -165,8 +165,7 @@ class View:
         known = {field.name for field in fields(self.settings)}
         if unknown := settings.keys() - known:
             raise UsageError(
-                f"unknown setting of the view {self.name!r}: {sorted(unknown)[0]!r}",
-                f"one of: {', '.join(sorted(known))}",
+                f"unknown setting of the view {self.name!r}: {min(unknown)!r}", f"one of: {', '.join(sorted(known))}"
             )
         given = {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
         loaded = self.settings(**given)

@@ -242,8 +242,8 @@ def asked_names(question: str) -> tuple[AskedName, ...]:
             parts = piece.split(".")
             identifiers = [part for part in parts if _INNER.search(part) or _MIXED.fullmatch(part)]
             called = parts[-1:] if match["called"] and len(parts[-1]) > 2 else []
-            for part in dict.fromkeys([*identifiers, *called]):
-                found.append((match.start() + piece.find(part), AskedName(part, "code")))
+            own = dict.fromkeys([*identifiers, *called])
+            found += [(match.start() + piece.find(part), AskedName(part, "code")) for part in own]
     # Capitalised words, unless all words are, and verbs too: then the question is a title.
     taken = [match.span() for match in coded] + [(start, start + len(name.text)) for start, name in found]
     words = [word for word in words_of(question) if word.text[:1].isalpha()]

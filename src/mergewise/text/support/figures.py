@@ -217,7 +217,7 @@ def _numbers(words: Sequence[str]) -> list[int]:
             numbers.append(total + current)
             total = current = 0
         current += value
-        last = value if value else 1
+        last = value or 1
     return [*numbers, total + current]
 
 

@@ -62,12 +62,10 @@ def contradicts(sentence: str, path: str, question: str, known: str) -> bool:
         return False
     stated = question[asked.end() :].strip(" ?\n") if why else question.strip(" ?\n")
     terms = content_terms(without_figures(stated, figures(stated))) - _function_words()
-    covered = len(terms & content_terms(source)) / max(1, len(terms))
+    covered = _share(terms, source)
     if covered >= SOME_TERMS and _has_another_number(stated, sentence, known):
         return True
-    own = len(terms & content_terms(sentence)) / max(1, len(terms))
-    is_near = why is not None and len(terms) > 1 and covered >= MOST_TERMS and own >= OWN_TERMS
-    if not is_near:
+    if why is None or len(terms) <= 1 or covered < MOST_TERMS or _share(terms, sentence) < OWN_TERMS:
         return False
     read = ReadSource.of([Extract(sentence, 0, len(sentence))], path)
     judge: Judge = Judge(lambda key: read)
@@ -85,8 +83,12 @@ def contradicted_state(question: str, opening: str, path: str) -> Part | None:
     subject = terms - _DEAD
     if state is None or not _ASKS_WHY.match(question) or not terms & _DEAD or not content_terms(state[1]) & _LIVE:
         return None
-    held = len(subject & content_terms(path)) / max(1, len(subject))
-    return state.span() if subject and held >= MOST_TERMS else None
+    return state.span() if subject and _share(subject, path) >= MOST_TERMS else None
+
+
+def _share(terms: frozenset[str], text: str) -> float:
+    """Return the share of the terms that a text has."""
+    return len(terms & content_terms(text)) / max(1, len(terms))
 
 
 def lacks_denial(question: str, quoted: str) -> bool:
