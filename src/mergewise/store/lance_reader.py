@@ -334,9 +334,9 @@ class LanceReader:
         wanted = np.fromiter(ids, np.int64, len(ids))
         read = list(dict.fromkeys([ID, NUMBER, *columns]))
         if self.state.is_mapped(table):
-            missing = np.ones(len(wanted), bool)
+            mapped, missing = self.state.mapped_rows(table), np.ones(len(wanted), bool)
             blocks = []
-            for at, rows in self.state.mapped_rows(table).take(wanted, read):
+            for at, rows in mapped.take(wanted, read):
                 missing[at] = False
                 blocks.append(rows)
             # join the blocks, because records are built faster from many rows at once
@@ -344,6 +344,9 @@ class LanceReader:
                 numbers = self.state.numbers().array
                 yield rows_of_documents(pa.concat_tables(blocks, promote_options="default"), numbers)
             wanted = wanted[missing]
+            if len(wanted) and mapped.is_whole:
+                # other ids below the end are of other tables, or of deleted rows
+                wanted = wanted[(wanted >= mapped.end) | (mapped.documents_of(wanted) >= 0)]
         if len(wanted):
             condition = f"{ID} in ({sql_numbers(wanted.tolist())})"
             present = self.state.schema(table).names

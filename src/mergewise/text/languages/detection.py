@@ -140,7 +140,11 @@ def likely_language(question: str) -> str:
 
 def main_script(text: str, latin: float = 0.5) -> str:
     """Return the main script of a text's letters. Latin letters count less, since names and terms use them in all scripts."""
-    found = Counter(str(match.lastgroup) for match in _letter().finditer(text))
+    if text.isascii():
+        return "latin"
+    found = Counter[str]()
+    for match in _letters().finditer(text):
+        found[str(match.lastgroup)] += len(match[0])
     counts: dict[str, float] = {script: found[script] * _WORTH.get(script, 1) for script in language_table().scripts}
     if counts["kana"] * 10 > counts["han"]:
         counts["kana"] += counts.pop("han")
@@ -149,9 +153,9 @@ def main_script(text: str, latin: float = 0.5) -> str:
 
 
 @cache
-def _letter() -> re.Pattern[str]:
-    """Return the pattern of letters by script, with the script as group name. An index in one language never needs it."""
-    return re.compile("|".join(f"(?P<{script}>[{letters}])" for script, letters in language_table().scripts.items()))
+def _letters() -> re.Pattern[str]:
+    """Return the pattern of letters of a script, with the script as group name. An index in one language never needs it."""
+    return re.compile("|".join(f"(?P<{script}>[{letters}]+)" for script, letters in language_table().scripts.items()))
 
 
 def script_of(language: str) -> str:
