@@ -74,13 +74,13 @@ def features(candidates: Candidates, order: Sequence[int], sizes: Sequence[int])
     taken[list(order[: sizes[-1]])] = np.repeat(np.arange(count), np.diff(sizes, prepend=0))
     left = np.where(taken > step, relevance, 0)
     held = []
-    for groups in pool.groups:
+    for groups in pool.places[1:3]:
         # for each candidate the step that takes the first candidate of its group
         first = np.full(int(groups.max(initial=0)) + 1, count)
         np.minimum.at(first, groups, taken)
         held.append(first[groups] <= step)
     in_section, in_document = held
-    tokens = np.cumsum([pool.tokens[i] for i in order])[np.array(sizes) - 1]
+    tokens = np.cumsum(pool.places[4][list(order)])[np.array(sizes) - 1]
     best = np.clip(left.max(axis=1), FAINT, 1 - FAINT)
     weakest_name = np.zeros(count)
     for section in signals.named:

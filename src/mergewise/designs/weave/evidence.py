@@ -6,6 +6,7 @@ A sentence's relevance is the logistic function of a weighted sum of features in
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
@@ -13,7 +14,6 @@ from math import fsum
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from mergewise.assemble.fragments import SectionKey
 from mergewise.assemble.sentences import (
@@ -24,7 +24,7 @@ from mergewise.assemble.sentences import (
     sentence_vectors,
 )
 from mergewise.models.calibration import Calibration, evidence
-from mergewise.protocols import FloatArray, IndexReader
+from mergewise.protocols import FloatArray, IndexReader, IntArray
 from mergewise.text.exact import asked_exactly, exact_keys
 from mergewise.text.languages import Terms
 from mergewise.text.markup import readable
@@ -155,7 +155,7 @@ class PoolSignals:
 class SentencePool:
     """The sentences that may be selected for one question, numbered in order of arrival. Hops add further leaves.
 
-    `terms`, `tokens` and the rows of `fixed` are in the order of `sentences`.
+    `terms`, the columns of `places` and the rows of `fixed` are in the order of `sentences`.
     """
 
     def __init__(
@@ -180,6 +180,8 @@ class SentencePool:
         # exact.
         self.fixed: FloatArray = np.empty((0, 8), np.float32)
         self._names = asked_exactly(asked.text)
+        # the longest number in each: a date has its year, and every other way to write a name has all numbers
+        self._digits = [max(re.findall(r"\d+", name.key), key=len) for name in self._names]
         self._rescaled = rescaled  # true if the weights were fitted for another embedder
         self._finder = asked.telling.finder()
         self._path_terms: dict[SectionKey, frozenset[str]] = {}
@@ -190,10 +192,10 @@ class SentencePool:
         # the number of leaves when the value was computed, and the value
         self._vectors: tuple[int, FloatArray | None] = 0, None
         self._cosines: tuple[int, FloatArray] = 0, np.empty(0, np.float32)
-        self.tokens: list[int] = []
-        self._sections: list[int] = []  # a number for the section of each candidate
-        self._documents: list[int] = []
+        # of each candidate: the leaf, a number for the section and one for the document, the start, and the tokens
+        self.places: IntArray = np.empty((5, 0), np.int64)
         self._numbers: dict[SectionKey | str, int] = {}
+        self.judged: tuple[PoolSignals | None, FloatArray] = None, self.fixed  # the last signals, and the features by them
 
     def __len__(self) -> int:
         return len(self.sentences)
@@ -211,7 +213,7 @@ class SentencePool:
         places = self._finder.places([*(readable(leaf.text) for leaf in fresh), *paths.values()])
         for section, positions in zip(paths, places[len(fresh) :], strict=True):
             self._path_terms[section] = frozenset([term for _, term in positions])
-        for leaf, positions in zip(fresh, places[: len(fresh)], strict=True):
+        for leaf, positions in zip(fresh, places, strict=False):
             self._add(leaf, positions)
         if not self._term_weights:
             # The idf of each term among the known leaves, scaled to sum to 1. A part of a run that none of the leaves holds has
@@ -227,25 +229,35 @@ class SentencePool:
             }
             total = sum(raw.values()) or 1.0
             self._term_weights = {term: weight / total for term, weight in raw.items()}
-        exact = [share for leaf in fresh for share in self._exact_shares(leaf)] if self._names else []
+        if len(self) == first:
+            return
+        counts = [len(leaf.sentences) for leaf in fresh]
+        numbers = [(leaf.id, self._numbers[section_of(leaf)], self._numbers[leaf.doc_id]) for leaf in fresh]
+        of_sentence = [(sentence.start, sentence.tokens) for leaf in fresh for sentence in leaf.sentences]
+        added = np.vstack([np.repeat(numbers, counts, axis=0).T, np.array(of_sentence).T])
+        self.places = np.hstack([self.places, added])
+        of_leaf = [
+            (self.scores.get(leaf.id, 0.0), 1 / self._ranks.get(leaf.id, np.inf), leaf.body > leaf.start or not leaf.start)
+            for leaf in fresh
+        ]
+        scores, ranks, headed = np.repeat(of_leaf, counts, axis=0).T
         # Most sentences hold the same terms as others.
         shares = {held: self.share(held) for held in {*self.terms[first:], *self.covered_terms[first:]}}
         wanted = self.asked.wanted
-        rows = [
-            (
-                self.scores.get(sentence.leaf.id, 0.0),
-                1 / self._ranks.get(sentence.leaf.id, np.inf),
-                shares[self.terms[at]],
-                shares[self.covered_terms[at]],
-                sentence.number == 0 and self.opens(at),
-                min(self.tokens[at], 100) / 50,
-                wanted is not None and offers(sentence.text, wanted),
-                exact[at - first] if exact else 0.0,
-            )
-            for at, sentence in enumerate(self.sentences[first:], first)
-        ]
-        if rows:
-            self.fixed = np.concatenate([self.fixed, np.array(rows, np.float32)])
+        columns = (
+            scores,
+            ranks,
+            [shares[held] for held in self.terms[first:]],
+            [shares[held] for held in self.covered_terms[first:]],
+            headed * (np.diff(added[0], prepend=-1) != 0),
+            np.minimum(added[4], 100) / 50,
+            [offers(sentence.text, wanted) for sentence in self.sentences[first:]] if wanted else 0,
+            [share for leaf in fresh for share in self._exact_shares(leaf)] if self._names else 0,
+        )
+        fixed = np.empty((len(self) - first, 8), np.float32)
+        for at, column in enumerate(columns):
+            fixed[:, at] = column
+        self.fixed = np.concatenate([self.fixed, fixed])
 
     def _add(self, leaf: LeafSentences, places: Sequence[tuple[int, str]]) -> None:
         """Add a leaf. `places` are the positions of the question's terms in its text."""
@@ -253,13 +265,12 @@ class SentencePool:
         self.leaves[leaf.id] = leaf
         first, count = len(self.sentences), len(leaf.sentences)
         self.members.setdefault(section, []).extend(range(first, first + count))
-        self._sections += [self._numbers.setdefault(section, len(self._numbers))] * count
-        self._documents += [self._numbers.setdefault(leaf.doc_id, len(self._numbers))] * count
+        for key in (section, leaf.doc_id):
+            self._numbers.setdefault(key, len(self._numbers))
         self._first[leaf.id] = first
         for lead in leaf.leads or ():
             self._leads[first + lead.number] = leaf.id - lead.back, lead.of
         self.sentences += [SentenceInLeaf(leaf, number) for number in range(count)]
-        self.tokens += [sentence.tokens for sentence in leaf.sentences]
         terms = [_NONE] * count
         if places:
             start = leaf.start
@@ -273,6 +284,10 @@ class SentencePool:
 
         Its headings count too, and a line above that begins with an exact name, until a line begins with another one.
         """
+        whole = search_key(leaf.title, leaf.headings, f"{leaf.doc_id}\n{leaf.text}")
+        if whole.isascii() and not any(digits in whole for digits in self._digits):
+            yield from [0.0] * len(leaf.sentences)
+            return
         path = exact_keys(search_key(leaf.title, leaf.headings, leaf.doc_id))
         above = _NONE
         for sentence in leaf.sentences:
@@ -282,11 +297,6 @@ class SentencePool:
             yield fsum(max(name.match(whole), MENTION * name.match(mentioned)) for name in self._names) / len(
                 self._names
             )
-
-    @property
-    def groups(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """The numbers of the candidates' sections, and of their documents, shape (candidates,)."""
-        return np.array(self._sections), np.array(self._documents)
 
     def at(self, leaf: int, number: int) -> int | None:
         """Return the candidate for sentence `number` of a leaf (counted from the end if negative), or None if it is unknown."""
@@ -465,9 +475,12 @@ def features_of(pool: SentencePool, signals: PoolSignals) -> FloatArray:
     """Return the features, shape (candidates, features)."""
     if not pool.sentences:
         return np.empty((0, len(FEATURES)), np.float32)
+    known, features = pool.judged
+    if known is signals and len(features) == len(pool):
+        return features
     leaf, rank, terms, path_terms, first, length, offered, exact = pool.fixed.T
     cosine = pool.cosines() * np.float32(pool.cosine_scale())
-    sections, documents = pool.groups
+    sections, documents = pool.places[1:3]
     document = np.bincount(documents, leaf)[documents].astype(np.float32)
     elsewhere = document - np.bincount(sections, leaf)[sections].astype(np.float32)
     scores, named = terms + cosine, np.zeros(len(pool), np.float32)
@@ -476,7 +489,7 @@ def features_of(pool: SentencePool, signals: PoolSignals) -> FloatArray:
             named[max(members, key=scores.__getitem__)] = 1
     onward = np.zeros(len(pool), np.float32)
     if signals.onward:
-        onward[:] = [signals.onward.get(sentence.leaf.id, 0.0) for sentence in pool.sentences]
+        onward[:] = [signals.onward.get(leaf, 0.0) for leaf in pool.places[0].tolist()]
     link, near, rest, led = np.zeros((4, len(pool)), np.float32)
     for section, group in signals.links.items():
         members = pool.members[section]
@@ -506,4 +519,5 @@ def features_of(pool: SentencePool, signals: PoolSignals) -> FloatArray:
         "onward": onward,
         "exact": np.maximum(exact, led) - exact.max(initial=0),
     }
-    return np.array([columns[name] for name in FEATURES], np.float32).T
+    pool.judged = signals, np.array([columns[name] for name in FEATURES], np.float32).T
+    return pool.judged[1]

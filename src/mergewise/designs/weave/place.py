@@ -118,13 +118,11 @@ def place_features(candidates: Candidates) -> dict[str, FloatArray]:
         return {}
     relevance = np.clip(candidates.relevance.astype(np.float64), SURE, 1 - SURE)
     z = np.log(relevance / (1 - relevance))
-    sections, documents = pool.groups
     # In the order of the text. A section is a run, and sentences that follow each other are in leaves that do.
-    starts = np.array([sentence.sentence.start for sentence in pool.sentences])
-    order = np.lexsort((starts, documents))
-    of_text, document = z[order], documents[order]
-    leaf = np.array([sentence.leaf.id for sentence in pool.sentences])[order]
-    run, firsts = _runs(sections[order])
+    order = np.lexsort((pool.places[3], pool.places[2]))
+    leaf, section, document, _, tokens = pool.places[:, order]
+    of_text = z[order]
+    run, firsts = _runs(section)
     of_document, openings = _runs(document)
     in_text: dict[str, FloatArray] = {}
     for step in (1, 2):
@@ -139,7 +137,6 @@ def place_features(candidates: Candidates) -> dict[str, FloatArray]:
     rest = APART * (run[-1] - run)
     below[:-1][same] = (np.maximum.accumulate((of_text + rest)[::-1])[::-1] - rest)[1:][same]
     best = np.maximum.reduceat(of_text, firsts)
-    tokens = np.array(pool.tokens, float)[order]
     through = np.cumsum(tokens)
     ends = np.append(firsts[1:], count) - 1
     left = through[ends][run] - through
@@ -163,7 +160,7 @@ def place_features(candidates: Candidates) -> dict[str, FloatArray]:
     found |= {
         "z": z,
         "place": np.log1p(ranks(z)),
-        "tokens": np.log(np.maximum(1, pool.tokens)),
+        "tokens": np.log(np.maximum(1, pool.places[4])),
         "led": led,
         "record": np.array([sentence.section in records for sentence in pool.sentences], float),
         "leaf_rank": -np.log(np.maximum(pool.fixed[:, 1], UNRANKED)),
@@ -174,7 +171,7 @@ def place_features(candidates: Candidates) -> dict[str, FloatArray]:
         "links": bool(signals.links),
         "vectors": pool.compares(),
     }
-    found |= {name: np.full(count, float(value)) for name, value in of_question.items()}
+    found |= {name: np.broadcast_to(float(value), count) for name, value in of_question.items()}
     curved = ("z", "section", "above", "below", "before1", "before2", "after1", "after2")
     found |= {f"p_{name}": 1 / (1 + np.exp(-found[name])) for name in curved}
     return found | {"p_gap": 1 / (1 + np.exp(z.max() - z))}
