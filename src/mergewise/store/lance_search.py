@@ -15,13 +15,13 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from mergewise.concurrency import ThreadLoop, in_thread
+from mergewise.concurrency import in_thread
 from mergewise.protocols import FloatArray, Ranking
 from mergewise.store.damage import DamagedCopies, raising_store_errors
 from mergewise.store.mapped import Mapped
 from mergewise.store.numbers import EVERYTHING, BoolArray, DocumentFilter, IntArray, sorted_once, sql_numbers
 from mergewise.store.postings import MAX_ROWS, Postings, TextFrequencies, TextIndex, make_postings
-from mergewise.store.snapshot import ADDRESS, ID, LOOP, MOST_HELD, Snapshot, call_in_loop, rows_of, run, scan
+from mergewise.store.snapshot import ADDRESS, ID, LOOP, MOST_HELD, Snapshot, call_in_loop, rows_of, run, scan, start
 from mergewise.store.tables import NUMBER, unit_vectors
 from mergewise.store.text_scores import SearchedText, question_terms, text_terms
 
@@ -454,11 +454,6 @@ class UnindexedRows(NamedTuple):
         parts = np.array_split(self.vectors, 1 + self.vectors.size // ONE_THREAD)
         scores, meets = np.concatenate([part @ vector for part in parts]), documents.holds(self.documents)
         return self.ids[meets], scores[meets]
-
-
-def start(coroutine: Coroutine[Any, Any, Ranking]) -> Future[Ranking]:
-    """Start a search in this thread, or on the store's loop if this thread already runs a loop."""
-    return ThreadLoop.start(coroutine) if asyncio._get_running_loop() is None else LOOP.start(coroutine)
 
 
 def _values_of(wanted: IntArray, keys: pa.ChunkedArray, values: Iterable[Any]) -> list[Any]:

@@ -120,14 +120,14 @@ class RowBlock:
     """Consecutive rows, sorted by id, in memory or in a file."""
 
     def __init__(self, rows: pa.Table, values: Mapping[str, _Values] | None = None, file: CheckedBlocks | None = None):
-        self.rows = rows
+        self.rows, self.columns = rows, frozenset(rows.column_names)
         self.ids: IntArray = rows["id"].chunk(0).to_numpy()
         self.is_mapped, self._values, self._file = values is not None, values or {}, file
         self._vectors: dict[str, npt.NDArray[np.float16]] = {}
 
     def take(self, at: IntArray, columns: Sequence[str]) -> pa.Table:
         """Return the available columns of rows. Raise CorruptIndex if they are damaged."""
-        names = [column for column in columns if column in self.rows.column_names]
+        names = [column for column in columns if column in self.columns]
         self._compare(at, names)
         # `pa.array` imports `numpy.ma`
         places = pa.Array.from_buffers(pa.int64(), len(at), [None, pa.py_buffer(at)])
@@ -143,10 +143,11 @@ class RowBlock:
 
     def _compare(self, at: IntArray, columns: Iterable[str]) -> None:
         if self._file is not None and len(at):
+            ends, ranges = np.stack([at, at + 1]), [np.empty((2, 0), np.int64)]
             for column in self._values.keys() & set(columns):
                 start, _, width, offsets = self._values[column]
-                first, end = (at, at + 1) if offsets is None else (offsets[at], offsets[at + 1])
-                self._file.compare(start + width * first.astype(np.int64), start + width * end.astype(np.int64))
+                ranges.append(start + width * (ends if offsets is None else offsets[ends].astype(np.int64)))
+            self._file.compare(*np.hstack(ranges))
 
 
 class MappedRows:
@@ -270,10 +271,10 @@ class MappedRows:
                     yield asked[some], _floats(stored.values.to_numpy().reshape(len(stored), -1))
 
     def _is_stored(self, block: RowBlock, column: str) -> bool:
-        return block.is_mapped and column in self._stored and column not in block.rows.column_names
+        return block.is_mapped and column in self._stored and column not in block.columns
 
     def _blocks_with(self, column: str) -> list[RowBlock]:
-        return [one for one in self._blocks if column in one.rows.column_names or self._is_stored(one, column)]
+        return [one for one in self._blocks if column in one.columns or self._is_stored(one, column)]
 
     def _take_stored(self, ids: IntArray, column: str) -> pa.Array | None:
         """Return values from the table's own files, or None if they cannot be read there."""

@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from mergewise.concurrency import BackgroundLoop, check_time, together
+from mergewise.concurrency import BackgroundLoop, ThreadLoop, check_time, together
 from mergewise.errors import CorruptIndex, StoreError, UsageError
 from mergewise.ranges import short_repr
 from mergewise.store import documents as d
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 CONDITION_SECONDS = 60.0
 LOOP = BackgroundLoop("mergewise-store")
 run = LOOP.run
+Result = TypeVar("Result")
 # While rows wait for vectors: number of searches of one state after which its rows are held in memory, which costs as much as a
 # dozen searches, and maximum of numbers in held vectors.
 SEARCHES, MOST_HELD = 12, 64_000_000
@@ -396,6 +397,11 @@ def specs_of(manifest: Manifest, registry: Registry) -> dict[str, Spec]:
 def new_schema(table: str, specs: Mapping[str, Spec], dimension: int) -> pa.Schema:
     """Return the schema of a new table."""
     return d.SCHEMA if table == d.DOCUMENTS else specs[table].table.schema(dimension)
+
+
+def start(coroutine: Coroutine[Any, Any, Result]) -> Future[Result]:
+    """Start a search in this thread, or on the store's loop if this thread already runs a loop."""
+    return ThreadLoop.start(coroutine) if asyncio._get_running_loop() is None else LOOP.start(coroutine)
 
 
 async def scan(

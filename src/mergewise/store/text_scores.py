@@ -10,6 +10,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Mapping
 from functools import cache, lru_cache
+from random import getrandbits
 from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ import pyarrow as pa
 from mergewise.store.lance_import import Sessions, connect_for_reading
 from mergewise.store.numbers import EVERYTHING
 from mergewise.store.postings import K1, B, Postings, TextFrequencies, TextIndex, make_postings
-from mergewise.store.snapshot import call_in_loop, rows_of, run
+from mergewise.store.snapshot import call_in_loop, rows_of, run, start
 from mergewise.store.tables import NUMBER
 from mergewise.text import exact
 from mergewise.text.languages import Terms
@@ -69,8 +70,8 @@ def text_terms(text: str, table: LanceTable | None = None, column: str = "text")
     """Return the terms of a text like the index of a table's column, or without a table like a new index."""
     table = _empty_table() if table is None else table
     # LanceDB rejects lone surrogates, so they are replaced
-    tokens = run(call_in_loop(table.tokenize, text.encode("utf-8", "replace").decode("utf-8"), column=column))
-    return [token.text for token in tokens]
+    asked = call_in_loop(table.tokenize, text.encode("utf-8", "replace").decode("utf-8"), column=column)
+    return [token.text for token in start(asked).result()]
 
 
 @lru_cache(1000)
@@ -83,8 +84,11 @@ def question_terms(question: str, exactly: bool = False) -> Mapping[str, float]:
         return MappingProxyType(exact.question_terms(question))
     plain = unicodedata.normalize("NFKC", question)
     asked = Terms(plain)
-    others = text_terms(" ".join([*asked.joined_words(), *asked.spellings(asked.all)]))
-    return MappingProxyType({**dict.fromkeys(others, JOINED), **Counter(text_terms(plain))})
+    # one call, with a separator that no question has
+    mark = str(getrandbits(64))
+    terms = text_terms(" ".join([*asked.joined_words(), *asked.spellings(asked.all), mark, plain]))
+    at = terms.index(mark)
+    return MappingProxyType({**dict.fromkeys(terms[:at], JOINED), **Counter(terms[at + 1 :])})
 
 
 @cache

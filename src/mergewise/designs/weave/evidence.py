@@ -231,16 +231,16 @@ class SentencePool:
             self._term_weights = {term: weight / total for term, weight in raw.items()}
         if len(self) == first:
             return
-        counts = [len(leaf.sentences) for leaf in fresh]
+        sizes = [len(leaf.sentences) for leaf in fresh]
         numbers = [(leaf.id, self._numbers[section_of(leaf)], self._numbers[leaf.doc_id]) for leaf in fresh]
         of_sentence = [(sentence.start, sentence.tokens) for leaf in fresh for sentence in leaf.sentences]
-        added = np.vstack([np.repeat(numbers, counts, axis=0).T, np.array(of_sentence).T])
+        added = np.vstack([np.repeat(numbers, sizes, axis=0).T, np.array(of_sentence).T])
         self.places = np.hstack([self.places, added])
         of_leaf = [
             (self.scores.get(leaf.id, 0.0), 1 / self._ranks.get(leaf.id, np.inf), leaf.body > leaf.start or not leaf.start)
             for leaf in fresh
         ]
-        scores, ranks, headed = np.repeat(of_leaf, counts, axis=0).T
+        scores, ranks, headed = np.repeat(of_leaf, sizes, axis=0).T
         # Most sentences hold the same terms as others.
         shares = {held: self.share(held) for held in {*self.terms[first:], *self.covered_terms[first:]}}
         wanted = self.asked.wanted
@@ -284,8 +284,8 @@ class SentencePool:
 
         Its headings count too, and a line above that begins with an exact name, until a line begins with another one.
         """
-        whole = search_key(leaf.title, leaf.headings, f"{leaf.doc_id}\n{leaf.text}")
-        if whole.isascii() and not any(digits in whole for digits in self._digits):
+        key = search_key(leaf.title, leaf.headings, f"{leaf.doc_id}\n{leaf.text}")
+        if key.isascii() and not any(digits in key for digits in self._digits):
             yield from [0.0] * len(leaf.sentences)
             return
         path = exact_keys(search_key(leaf.title, leaf.headings, leaf.doc_id))
