@@ -413,18 +413,23 @@ def absent_names(context: Context, store: StoreReader, where: str | None) -> tup
         leaves = store.rows(LEAF.name, Leaf, [row for row, _ in found]).values()
         return [search_key(leaf.title, leaf.headings, leaf.text) for leaf in leaves]
 
+    def exact_ids() -> frozenset[str]:
+        return frozenset[str]().union(*map(exact_keys, store.ids(where)))
+
     def is_absent(name: AskedName) -> bool:
         if has_exact and name.exact is not None:
-            searches = [leaves_with(name.exact.key, exactly=True)]
+            searches = iter([leaves_with(name.exact.key, exactly=True)])
         else:
             # an index keeps camelCase as one word, and divides words at other signs
             spellings = dict.fromkeys((name.text, " ".join(name.parts), "".join(name.parts)))
             if any(len(word) > LONGEST_WORD for spelling in spellings for word in re.findall(r"[^\W_]+", spelling)):
                 return False
-            searches = [leaves_with(spelling) for spelling in spellings]
+            searches = map(leaves_with, spellings)
         if any(len(texts) >= MOST_LEAVES or any(map(name.match, texts)) for texts in searches):
             return False
-        return not any(map(name.match, store.ids(where)))
+        if name.exact is None:
+            return not any(map(name.match, store.ids(where)))
+        return not name.exact.match(store.once("exact names in ids", exact_ids, where))
 
     def with_nearest(name: AskedName) -> AskedName:
         if name.exact is None or name.exact.is_date:
