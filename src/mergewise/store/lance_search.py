@@ -346,8 +346,9 @@ class LanceSearch:
         rounded = np.round(scores.astype(np.float64), 6)
         order = np.lexsort((ids, -rounded))
         ids, rounded = ids[order], rounded[order]
-        repeated = rounded[1:][rounded[1:] == rounded[:-1]]
-        tied = np.isin(rounded, repeated[repeated >= rounded[:k][-1]])
+        tied = np.zeros(len(ids) + 1, bool)
+        tied[1:-1] = rounded[1:] == rounded[:-1]
+        tied = (tied[1:] | tied[:-1]) & (rounded >= rounded[:k][-1])
         if tied.any() and self.specs[table].table.names_documents:
             documents = np.array(await self._document_ids(table, ids[tied]))
             ids[tied] = ids[tied][np.lexsort((ids[tied], documents, -rounded[tied]))]
@@ -359,6 +360,8 @@ class LanceSearch:
         with self._reading(self.place, f"the table {table!r}"):
             numbers = self._mapped_rows(table).documents_of(ids).tolist()
             found = list(map(cached.get, numbers))
+            if all(found):
+                return list(filter(None, found))
             missing = ids[[one is None for one in found]]
             parts = [rows for _, rows in self._mapped_rows(table).take(missing, [ID, DOC_ID])]
             unmapped = missing[~np.isin(missing, [row for part in parts for row in part[ID].to_pylist()])]

@@ -195,7 +195,10 @@ class SentencePool:
         # of each candidate: the leaf, a number for the section and one for the document, the start, and the tokens
         self.places: IntArray = np.empty((5, 0), np.int64)
         self._numbers: dict[SectionKey | str, int] = {}
-        self.judged: tuple[PoolSignals | None, FloatArray] = None, self.fixed  # the last signals, and the features by them
+        self.judged: tuple[PoolSignals | None, FloatArray] = (
+            None,
+            self.fixed,
+        )  # the last signals, and the features by them
 
     def __len__(self) -> int:
         return len(self.sentences)
@@ -237,7 +240,11 @@ class SentencePool:
         added = np.vstack([np.repeat(numbers, sizes, axis=0).T, np.array(of_sentence).T])
         self.places = np.hstack([self.places, added])
         of_leaf = [
-            (self.scores.get(leaf.id, 0.0), 1 / self._ranks.get(leaf.id, np.inf), leaf.body > leaf.start or not leaf.start)
+            (
+                self.scores.get(leaf.id, 0.0),
+                1 / self._ranks.get(leaf.id, np.inf),
+                leaf.body > leaf.start or not leaf.start,
+            )
             for leaf in fresh
         ]
         scores, ranks, headed = np.repeat(of_leaf, sizes, axis=0).T

@@ -150,10 +150,9 @@ def place_features(candidates: Candidates) -> dict[str, FloatArray]:
         "best_of_document": np.maximum.reduceat(of_text, openings)[of_document],
         "sum_of_document": np.log(np.add.reduceat(np.exp(of_text), openings) + 1e-4)[of_document],
     }
-    found = dict(zip(FEATURES, features_of(pool, signals).T, strict=True))
-    for name, values in in_text.items():
-        found[name] = np.empty(count)
-        found[name][order] = values
+    placed = np.empty((len(in_text), count))
+    placed[:, order] = list(in_text.values())
+    found = dict(zip((*FEATURES, *in_text), (*features_of(pool, signals).T, *placed), strict=True))
     records = records_of(candidates)
     led = np.zeros(count)
     led[list(pool.with_lead)] = 1
@@ -173,8 +172,8 @@ def place_features(candidates: Candidates) -> dict[str, FloatArray]:
     }
     found |= {name: np.broadcast_to(float(value), count) for name, value in of_question.items()}
     curved = ("z", "section", "above", "below", "before1", "before2", "after1", "after2")
-    found |= {f"p_{name}": 1 / (1 + np.exp(-found[name])) for name in curved}
-    return found | {"p_gap": 1 / (1 + np.exp(z.max() - z))}
+    odds = np.exp(-np.array([*map(found.__getitem__, curved), z - z.max()]))
+    return found | dict(zip([f"p_{name}" for name in (*curved, "gap")], 1 / (1 + odds), strict=True))
 
 
 def _runs(keys: IntArray) -> tuple[IntArray, IntArray]:
