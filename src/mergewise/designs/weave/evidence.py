@@ -16,13 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mergewise.assemble.fragments import SectionKey
-from mergewise.assemble.sentences import (
-    SentenceInLeaf,
-    inverse_frequency,
-    section_of,
-    sentence_cosines,
-    sentence_vectors,
-)
+from mergewise.assemble.sentences import SentenceInLeaf, inverse_frequency, section_of, sentence_vectors
 from mergewise.models.calibration import Calibration, evidence
 from mergewise.protocols import FloatArray, IndexReader, IntArray
 from mergewise.text.exact import asked_exactly, exact_keys
@@ -191,7 +185,9 @@ class SentencePool:
         self._term_weights: dict[str, float] = {}
         # the number of leaves when the value was computed, and the value
         self._vectors: tuple[int, FloatArray | None] = 0, None
-        self._cosines: tuple[int, FloatArray] = 0, np.empty(0, np.float32)
+        self._cosines: FloatArray = np.empty(
+            0, np.float32
+        )  # with the question, NaN for a sentence that is not embedded yet
         # of each candidate: the leaf, a number for the section and one for the document, the start, and the tokens
         self.places: IntArray = np.empty((5, 0), np.int64)
         self._numbers: dict[SectionKey | str, int] = {}
@@ -239,6 +235,12 @@ class SentencePool:
         of_sentence = [(sentence.start, sentence.tokens) for leaf in fresh for sentence in leaf.sentences]
         added = np.vstack([np.repeat(numbers, sizes, axis=0).T, np.array(of_sentence).T])
         self.places = np.hstack([self.places, added])
+        question, cosines = self.asked.vector, np.full(len(self) - first, np.nan, np.float32)
+        if question is not None and (vectors := sentence_vectors(fresh)) is not None:
+            # not a matrix product: waking the threads of BLAS would cost more
+            np.einsum("ij,j->i", vectors, question, out=cosines)
+            cosines[np.repeat([leaf.vectors is None for leaf in fresh], sizes)] = np.nan
+        self._cosines = np.concatenate([self._cosines, cosines])
         of_leaf = [
             (
                 self.scores.get(leaf.id, 0.0),
@@ -369,7 +371,7 @@ class SentencePool:
 
     def compares(self) -> bool:
         """Return true if the question and a candidate have vectors."""
-        return self.asked.vector is not None and self.vectors() is not None
+        return not np.isnan(self._cosines).all()
 
     @property
     def weights(self) -> Mapping[str, float]:
@@ -378,13 +380,12 @@ class SentencePool:
         return {**own, **self._weights} if self._weights else own
 
     def cosines(self) -> FloatArray:
-        """Return the cosines of all candidates with the question, or zeros without an embedder."""
-        vectors, question = self.vectors(), self.asked.vector
-        if vectors is None or question is None:
-            return np.zeros(len(self), np.float32)
-        if self._cosines[0] < len(self.leaves):
-            self._cosines = len(self.leaves), sentence_cosines(list(self.leaves.values()), vectors, question)
-        return self._cosines[1]
+        """Return the cosines of all candidates with the question, or zeros without an embedder.
+
+        A sentence that is not embedded yet gets the mean of the others, which is neutral.
+        """
+        waits = np.isnan(self._cosines)
+        return np.where(waits, 0.0 if waits.all() else self._cosines[~waits].mean(), self._cosines)
 
     def cosine_scale(self) -> float:
         """Return the factor that gives the cosines the spread that the weights were fitted for."""
