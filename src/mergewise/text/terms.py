@@ -111,7 +111,7 @@ def _letters() -> BoolArray:
 class TermFinder(dict[str, tuple[str, ...]]):
     """A search for terms in texts, as fast as many calls of `content_terms`.
 
-    It stems only words whose first two letters begin one of the stems, since a stem keeps the first letter of its word and all
+    It stems only words whose first three letters begin one of the stems, since a stem keeps the first letter of its word and all
     but the last two. As a dictionary, it maps each word seen so far to its terms.
 
     Args:
@@ -120,10 +120,11 @@ class TermFinder(dict[str, tuple[str, ...]]):
 
     def __init__(self, terms: Mapping[str, tuple[str, ...]]) -> None:
         self._terms = terms
-        # A table over the last bytes of the first two letters of a word, as one number.
-        self._begins = np.zeros(1 << 16, bool)
-        for first, *rest in ([ord(letter) & 255 for letter in stem] for stem in terms):
-            self._begins[first << 8 | rest[0] if len(rest) > 2 else slice(first << 8, first + 1 << 8)] = True
+        # A table over the last five bits of each of the first three letters of a word.
+        self._begins = np.zeros((32, 32, 32), bool)
+        for first, *rest in ([ord(letter) & 31 for letter in stem] for stem in terms):
+            second, third = (rest[at] if len(rest) > at + 2 else slice(None) for at in range(2))
+            self._begins[first, second, third] = True
 
     def __missing__(self, word: str) -> tuple[str, ...]:
         folded = fold(word)
@@ -135,11 +136,12 @@ class TermFinder(dict[str, tuple[str, ...]]):
         found: list[list[tuple[int, str]]] = [[] for _ in texts]
         lowered = {at: text.lower() for at, text in enumerate(texts) if text.isascii() or not _UNUSUAL.search(text)}
         usual, begins = list(lowered), np.cumsum([0, *(len(text) + 1 for text in lowered.values())])
-        # Every character of a text needs a next one.
+        # Every character of a text needs two more.
         whole = "\n".join([*lowered.values(), "\n"]).replace("’", "'")
         # Where words begin whose stem may be one of the terms.
         codes = np.frombuffer(whole.encode("utf-16-le"), np.uint16)
-        likely = np.flatnonzero(self._begins.take((codes[:-1] & 255) << 8 | codes[1:] & 255))
+        bits = codes & 31
+        likely = np.flatnonzero(self._begins.take(bits[:-2] << 10 | bits[1:-1] << 5 | bits[2:]))
         # At the first letter, this index wraps to the end of the text, which is not a letter.
         before, is_letter = codes[likely - 1], _letters()
         # The part after an apostrophe within a word belongs to the word.

@@ -241,7 +241,7 @@ class Prices:
             return self._alone[new[0]]
         held, cost = self._shown_headings(taken), 0
         for at in new:
-            joints = sum([other in taken for other in self._neighbours[at]])
+            joints = len(taken.intersection(self._neighbours[at]))
             fresh: Sequence[int] = ()
             if self._above[at][0] in held:
                 # the section shows all its levels already

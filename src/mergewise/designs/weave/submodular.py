@@ -127,28 +127,29 @@ def maximise(
     if chosen:
         best_single = None  # it would replace the bundles that must come first
         ratios = [_ratio(state, bundle, divisor, taken) for bundle in bundles]
-    heap = [_Entry(-ratio, i, 0) for i, ratio in enumerate(ratios)]
+    # the highest gain per token first, negative, with its bundle and the round when it was computed
+    heap = [(-ratio, i, 0) for i, ratio in enumerate(ratios)]
     heapq.heapify(heap)
     rounds = 0
     while heap:
-        entry = heapq.heappop(heap)
-        if entry.bundle in taken:
+        negative, bundle, computed = heapq.heappop(heap)
+        if bundle in taken:
             continue
-        new = bundles[entry.bundle]
+        new = bundles[bundle]
         if not taken.isdisjoint(new):
             new = tuple(j for j in new if j not in taken)
         price = cost(new, taken)
         if price > left:
             continue
-        if entry.negative >= 0:
+        if negative >= 0:
             break  # no bundle left adds anything
-        if entry.round != rounds:
-            heapq.heappush(heap, _Entry(-_ratio(state, new, divisor, taken), entry.bundle, rounds))
+        if computed != rounds:
+            heapq.heappush(heap, (-_ratio(state, new, divisor, taken), bundle, rounds))
             continue
         left -= price
         state.take(new)
         chosen += new
-        steps.append((-entry.negative, len(chosen), budget - left))
+        steps.append((-negative, len(chosen), budget - left))
         before, taken = taken, taken.union(new)
         rounds += 1
         for i in cheaper(new, before) - taken:
@@ -156,20 +157,12 @@ def maximise(
             price = divisor(rest, taken)
             if price < lowest[i]:  # otherwise its entry is still an upper bound
                 lowest[i] = price
-                heapq.heappush(heap, _Entry(-state.gain(rest) / max(1, price), i, rounds))
+                heapq.heappush(heap, (-state.gain(rest) / max(1, price), i, rounds))
     if best_single is not None and state.value < values[best_single]:
         chosen, price = list(bundles[best_single]), costs[best_single]
         steps, state.value = [(values[best_single] / price, len(chosen), price)], values[best_single]
     gains, sizes, tokens = zip(*steps, strict=True) if steps else ((), (), ())
     return Selection(tuple(chosen), gains, state.value, sizes, tokens)
-
-
-class _Entry(NamedTuple):
-    """A heap entry. The highest gain per token, `-negative`, comes first. `round` is when it was computed."""
-
-    negative: float
-    bundle: int
-    round: int
 
 
 def _ratio(state: GrowingSelection, bundle: Sequence[int], cost: Cost, taken: frozenset[int]) -> float:
