@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from math import fsum
 from typing import NamedTuple
@@ -181,7 +181,7 @@ class SentencePool:
         self._path_terms: dict[SectionKey, frozenset[str]] = {}
         self._first: dict[int, int] = {}  # the first candidate of each leaf; those of its other sentences follow
         # for candidates that need another one: the leaf of that one, and its number in the leaf
-        self._leads: dict[int, tuple[int, int]] = {}
+        self.leads: dict[int, tuple[int, int]] = {}
         self._term_weights: dict[str, float] = {}
         # the number of leaves when the value was computed, and the value
         self._vectors: tuple[int, FloatArray | None] = 0, None
@@ -231,25 +231,26 @@ class SentencePool:
         if len(self) == first:
             return
         sizes = [len(leaf.sentences) for leaf in fresh]
-        numbers = [(leaf.id, self._numbers[section_of(leaf)], self._numbers[leaf.doc_id]) for leaf in fresh]
-        of_sentence = [(sentence.start, sentence.tokens) for leaf in fresh for sentence in leaf.sentences]
-        added = np.vstack([np.repeat(numbers, sizes, axis=0).T, np.array(of_sentence).T])
-        self.places = np.hstack([self.places, added])
-        question, cosines = self.asked.vector, np.full(len(self) - first, np.nan, np.float32)
-        if question is not None and (vectors := sentence_vectors(fresh)) is not None:
-            # not a matrix product: waking the threads of BLAS would cost more
-            np.einsum("ij,j->i", vectors, question, out=cosines)
-            cosines[np.repeat([leaf.vectors is None for leaf in fresh], sizes)] = np.nan
-        self._cosines = np.concatenate([self._cosines, cosines])
         of_leaf = [
             (
+                leaf.id,
+                self._numbers[section_of(leaf)],
+                self._numbers[leaf.doc_id],
                 self.scores.get(leaf.id, 0.0),
                 1 / self._ranks.get(leaf.id, np.inf),
                 leaf.body > leaf.start or not leaf.start,
             )
             for leaf in fresh
         ]
-        scores, ranks, headed = np.repeat(of_leaf, sizes, axis=0).T
+        *numbers, scores, ranks, headed = np.repeat(of_leaf, sizes, axis=0).T
+        starts, tokens = np.array([(s.start, s.tokens) for leaf in fresh for s in leaf.sentences]).T
+        self.places = np.hstack([self.places, np.array([*numbers, starts, tokens], np.int64)])
+        question, cosines = self.asked.vector, np.full(len(self) - first, np.nan, np.float32)
+        if question is not None and (vectors := sentence_vectors(fresh)) is not None:
+            # not a matrix product: waking the threads of BLAS would cost more
+            np.einsum("ij,j->i", vectors, question, out=cosines)
+            cosines[np.repeat([leaf.vectors is None for leaf in fresh], sizes)] = np.nan
+        self._cosines = np.concatenate([self._cosines, cosines])
         # Most sentences hold the same terms as others.
         shares = {held: self.share(held) for held in {*self.terms[first:], *self.covered_terms[first:]}}
         wanted = self.asked.wanted
@@ -258,15 +259,12 @@ class SentencePool:
             ranks,
             [shares[held] for held in self.terms[first:]],
             [shares[held] for held in self.covered_terms[first:]],
-            headed * (np.diff(added[0], prepend=-1) != 0),
-            np.minimum(added[4], 100) / 50,
+            headed * (np.diff(numbers[0], prepend=-1) != 0),
+            np.minimum(tokens, 100) / 50,
             [offers(sentence.text, wanted) for sentence in self.sentences[first:]] if wanted else 0,
             [share for leaf in fresh for share in self._exact_shares(leaf)] if self._names else 0,
         )
-        fixed = np.empty((len(self) - first, 8), np.float32)
-        for at, column in enumerate(columns):
-            fixed[:, at] = column
-        self.fixed = np.concatenate([self.fixed, fixed])
+        self.fixed = np.concatenate([self.fixed, np.array(np.broadcast_arrays(*columns), np.float32).T])
 
     def _add(self, leaf: LeafSentences, places: Sequence[tuple[int, str]]) -> None:
         """Add a leaf. `places` are the positions of the question's terms in its text."""
@@ -278,7 +276,7 @@ class SentencePool:
             self._numbers.setdefault(key, len(self._numbers))
         self._first[leaf.id] = first
         for lead in leaf.leads or ():
-            self._leads[first + lead.number] = leaf.id - lead.back, lead.of
+            self.leads[first + lead.number] = leaf.id - lead.back, lead.of
         self.sentences += [SentenceInLeaf(leaf, number) for number in range(count)]
         terms = [_NONE] * count
         if places:
@@ -327,7 +325,7 @@ class SentencePool:
         None if one of them is unknown.
         """
         chain = [candidate]
-        while (lead := self._leads.get(chain[-1])) is not None:
+        while (lead := self.leads.get(chain[-1])) is not None:
             found = self.at(*lead)
             if found is None:
                 return None
@@ -335,7 +333,7 @@ class SentencePool:
         if previous and len(chain) == 1 and self.needs_previous(candidate):
             before = self.before(candidate)
             chain += [before] if before is not None else []
-        following = self._leads.get(candidate + 1)
+        following = self.leads.get(candidate + 1)
         led = len(chain) == 1 and following is not None and self.at(*following) == candidate
         if led and announces(self.sentences[candidate].text):
             return candidate, candidate + 1  # it says little alone
@@ -343,13 +341,8 @@ class SentencePool:
 
     def missing(self, among: Iterable[int]) -> list[int]:
         """Return the unknown leaves with the leads of these candidates."""
-        leaves = (self._leads[i][0] for i in among if i in self._leads)
+        leaves = (self.leads[i][0] for i in among if i in self.leads)
         return [leaf for leaf in dict.fromkeys(leaves) if leaf not in self._first]
-
-    @property
-    def with_lead(self) -> Collection[int]:
-        """The candidates that need another one before them."""
-        return self._leads.keys()
 
     def opens(self, candidate: int) -> bool:
         """Return true if it is the first sentence under its heading, or of its document."""

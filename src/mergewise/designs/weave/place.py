@@ -155,7 +155,7 @@ def place_features(candidates: Candidates) -> dict[str, FloatArray]:
     found = dict(zip((*FEATURES, *in_text), (*features_of(pool, signals).T, *placed), strict=True))
     records = records_of(candidates)
     led = np.zeros(count)
-    led[list(pool.with_lead)] = 1
+    led[list(pool.leads)] = 1
     found |= {
         "z": z,
         "place": np.log1p(ranks(z)),
