@@ -234,8 +234,8 @@ class SentencePool:
         of_leaf = [
             (
                 leaf.id,
-                self._numbers[section_of(leaf)],
-                self._numbers[leaf.doc_id],
+                self._numbers.setdefault(section_of(leaf), len(self._numbers)),
+                self._numbers.setdefault(leaf.doc_id, len(self._numbers)),
                 self.scores.get(leaf.id, 0.0),
                 1 / self._ranks.get(leaf.id, np.inf),
                 leaf.body > leaf.start or not leaf.start,
@@ -253,7 +253,7 @@ class SentencePool:
         self._cosines = np.concatenate([self._cosines, cosines])
         # Most sentences hold the same terms as others.
         shares = {held: self.share(held) for held in {*self.terms[first:], *self.covered_terms[first:]}}
-        wanted = self.asked.wanted
+        wanted, nothing = self.asked.wanted, np.zeros(len(scores))
         columns = (
             scores,
             ranks,
@@ -261,10 +261,10 @@ class SentencePool:
             [shares[held] for held in self.covered_terms[first:]],
             headed * (np.diff(numbers[0], prepend=-1) != 0),
             np.minimum(tokens, 100) / 50,
-            [offers(sentence.text, wanted) for sentence in self.sentences[first:]] if wanted else 0,
-            [share for leaf in fresh for share in self._exact_shares(leaf)] if self._names else 0,
+            [offers(sentence.text, wanted) for sentence in self.sentences[first:]] if wanted else nothing,
+            [share for leaf in fresh for share in self._exact_shares(leaf)] if self._names else nothing,
         )
-        self.fixed = np.concatenate([self.fixed, np.array(np.broadcast_arrays(*columns), np.float32).T])
+        self.fixed = np.concatenate([self.fixed, np.array(columns, np.float32).T])
 
     def _add(self, leaf: LeafSentences, places: Sequence[tuple[int, str]]) -> None:
         """Add a leaf. `places` are the positions of the question's terms in its text."""
@@ -272,16 +272,14 @@ class SentencePool:
         self.leaves[leaf.id] = leaf
         first, count = len(self.sentences), len(leaf.sentences)
         self.members.setdefault(section, []).extend(range(first, first + count))
-        for key in (section, leaf.doc_id):
-            self._numbers.setdefault(key, len(self._numbers))
         self._first[leaf.id] = first
         for lead in leaf.leads or ():
             self.leads[first + lead.number] = leaf.id - lead.back, lead.of
         self.sentences += [SentenceInLeaf(leaf, number) for number in range(count)]
         terms = [_NONE] * count
         if places:
-            start = leaf.start
-            terms = [frozenset([term for at, term in places if s.start <= start + at < s.end]) for s in leaf.sentences]
+            bounds = [(sentence.start - leaf.start, sentence.end - leaf.start) for sentence in leaf.sentences]
+            terms = [frozenset([term for at, term in places if start <= at < end]) for start, end in bounds]
         self.terms += terms
         above = self._path_terms[section]
         self.covered_terms += [held | above for held in terms] if above else terms
