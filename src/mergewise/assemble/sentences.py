@@ -77,18 +77,20 @@ def sentence_vectors(leaves: Sequence[LeafSentences]) -> FloatArray | None:
     )
 
 
-def sentence_cosines(leaves: Sequence[LeafSentences], vectors: FloatArray, question: FloatArray) -> FloatArray:
-    """Return the cosines of the question with the `vectors` of all leaves.
-
-    A sentence that is not embedded yet gets the mean of the others, which is neutral.
-    """
+def sentence_cosines(leaves: Sequence[LeafSentences], question: FloatArray | None) -> FloatArray:
+    """Return the cosines of all sentences with the question. Sentences that are not embedded yet have NaN."""
+    waits = np.repeat([leaf.vectors is None for leaf in leaves], [len(leaf.sentences) for leaf in leaves])
+    vectors = sentence_vectors(leaves)
+    if question is None or vectors is None:
+        return np.full(len(waits), np.nan, np.float32)
     # Not a matrix product: waking the threads of BLAS would cost more.
-    cosines: FloatArray = np.einsum("ij,j->i", vectors, question)
-    waits = [leaf.vectors is None for leaf in leaves]
-    if any(waits):
-        unknown = np.repeat(waits, [len(leaf.sentences) for leaf in leaves])
-        cosines[unknown] = cosines[~unknown].mean() if not unknown.all() else 0.0
-    return cosines
+    return np.where(waits, np.float32(np.nan), np.einsum("ij,j->i", vectors, question))
+
+
+def neutral(cosines: FloatArray) -> FloatArray:
+    """Replace NaN by the mean of the other cosines, or by 0 if all are missing."""
+    waits = np.isnan(cosines)
+    return np.where(waits, 0.0 if waits.all() else cosines[~waits].mean(), cosines)
 
 
 def leaf_fragment(leaf: LeafSentences | Leaf) -> Fragment:

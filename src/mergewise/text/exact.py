@@ -89,15 +89,13 @@ def exact_names(text: str) -> Iterator[ExactName]:
                 yield ExactName(first + mention.start, first + mention.end, key, key, is_date=True)
 
 
-_names = lru_cache(4096)(lambda text: tuple(exact_names(text)))
-
-
+@lru_cache(4096)
 def exact_keys(text: str, *, opening: bool = False) -> frozenset[str]:
     """Return the keys of the exact names and numbers of a text, or with `opening` of the exact name near its start."""
-    names = [
-        name for name in _names(text) if not opening or (name.is_joined and not name.is_date and name.start < OPENING)
-    ]
-    return frozenset([key for name in names for key in (name.key, name.other)])
+    names = exact_names(text)
+    if opening:
+        names = (name for name in names if name.is_joined and not name.is_date and name.start < OPENING)
+    return frozenset(key for name in names for key in (name.key, name.other))
 
 
 @lru_cache(256)

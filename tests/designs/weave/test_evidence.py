@@ -264,7 +264,7 @@ def test_the_candidate_before_another() -> None:
         "It clicks.",
     ]
     assert [pool.before(i) for i in range(4)] == [None, 0, None, 2]
-    assert [pool.opens(i) for i in range(4)] == [True, False, True, False]
+    assert pool.fixed[:4, 4].tolist() == [1, 0, 1, 0]
     assert [pool.needs_previous(i) for i in range(4)] == [False, True, False, False]  # a heading names what "it" is
 
 

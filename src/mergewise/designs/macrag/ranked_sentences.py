@@ -17,7 +17,7 @@ from math import log
 import numpy as np
 
 from mergewise.assemble.fragments import Candidate
-from mergewise.assemble.sentences import SentenceInLeaf, sentence_cosines, sentence_vectors
+from mergewise.assemble.sentences import SentenceInLeaf, neutral, sentence_cosines
 from mergewise.protocols import FloatArray
 from mergewise.text.languages import Terms
 from mergewise.types import LeafSentences, Part
@@ -60,11 +60,10 @@ def cosines(vector: FloatArray, sentences: Sequence[SentenceInLeaf]) -> FloatArr
     leaves = list({sentence.leaf.id: sentence.leaf for sentence in sentences}.values())
     starts = np.cumsum([0, *(len(leaf.sentences) for leaf in leaves)])
     first = dict(zip((leaf.id for leaf in leaves), starts.tolist(), strict=False))
-    vectors = sentence_vectors(leaves)
-    if vectors is None:
+    of_leaves = sentence_cosines(leaves, vector)
+    if np.isnan(of_leaves).all():
         return np.zeros(len(sentences), np.float32)
-    of_leaves = sentence_cosines(leaves, vectors, vector)
-    values = of_leaves[[first[sentence.leaf.id] + sentence.number for sentence in sentences]]
+    values = neutral(of_leaves)[[first[sentence.leaf.id] + sentence.number for sentence in sentences]]
     low, high = float(values.min()), float(values.max())
     return np.asarray((values - low) / (high - low) if high > low else np.ones_like(values), np.float32)
 

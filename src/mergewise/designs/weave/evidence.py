@@ -16,7 +16,14 @@ from typing import NamedTuple
 import numpy as np
 
 from mergewise.assemble.fragments import SectionKey
-from mergewise.assemble.sentences import SentenceInLeaf, inverse_frequency, section_of, sentence_vectors
+from mergewise.assemble.sentences import (
+    SentenceInLeaf,
+    inverse_frequency,
+    neutral,
+    section_of,
+    sentence_cosines,
+    sentence_vectors,
+)
 from mergewise.models.calibration import Calibration, evidence
 from mergewise.protocols import FloatArray, IndexReader, IntArray
 from mergewise.text.exact import asked_exactly, exact_keys
@@ -245,12 +252,7 @@ class SentencePool:
         *numbers, scores, ranks, headed = np.repeat(of_leaf, sizes, axis=0).T
         starts, tokens = np.array([(s.start, s.tokens) for leaf in fresh for s in leaf.sentences]).T
         self.places = np.hstack([self.places, np.array([*numbers, starts, tokens], np.int64)])
-        question, cosines = self.asked.vector, np.full(len(self) - first, np.nan, np.float32)
-        if question is not None and (vectors := sentence_vectors(fresh)) is not None:
-            # not a matrix product: waking the threads of BLAS would cost more
-            np.einsum("ij,j->i", vectors, question, out=cosines)
-            cosines[np.repeat([leaf.vectors is None for leaf in fresh], sizes)] = np.nan
-        self._cosines = np.concatenate([self._cosines, cosines])
+        self._cosines = np.concatenate([self._cosines, sentence_cosines(fresh, self.asked.vector)])
         # Most sentences hold the same terms as others.
         shares = {held: self.share(held) for held in {*self.terms[first:], *self.covered_terms[first:]}}
         wanted, nothing = self.asked.wanted, np.zeros(len(scores))
@@ -259,6 +261,7 @@ class SentencePool:
             ranks,
             [shares[held] for held in self.terms[first:]],
             [shares[held] for held in self.covered_terms[first:]],
+            # the first sentence under its heading, or of its document
             headed * (np.diff(numbers[0], prepend=-1) != 0),
             np.minimum(tokens, 100) / 50,
             [offers(sentence.text, wanted) for sentence in self.sentences[first:]] if wanted else nothing,
@@ -342,17 +345,12 @@ class SentencePool:
         leaves = (self.leads[i][0] for i in among if i in self.leads)
         return [leaf for leaf in dict.fromkeys(leaves) if leaf not in self._first]
 
-    def opens(self, candidate: int) -> bool:
-        """Return true if it is the first sentence under its heading, or of its document."""
-        leaf, number = self.sentences[candidate]
-        return number == 0 and (leaf.body > leaf.start or leaf.start == 0)
-
     def needs_previous(self, candidate: int) -> bool:
         """Return true if it depends on the sentence before it. This never holds for the first sentence of a section."""
         sentence = self.sentences[candidate]
         headed = bool(sentence.leaf.headings or sentence.leaf.title)
         marks = sentence.leaf.leads is None
-        return not self.opens(candidate) and needs_previous(sentence.text, headed, marks=marks)
+        return not self.fixed[candidate, 4] and needs_previous(sentence.text, headed, marks=marks)
 
     def vectors(self) -> FloatArray | None:
         """Return the vectors of all candidates, one row each, or None without an embedder or if no leaf is embedded yet."""
@@ -375,8 +373,7 @@ class SentencePool:
 
         A sentence that is not embedded yet gets the mean of the others, which is neutral.
         """
-        waits = np.isnan(self._cosines)
-        return np.where(waits, 0.0 if waits.all() else self._cosines[~waits].mean(), self._cosines)
+        return neutral(self._cosines)
 
     def cosine_scale(self) -> float:
         """Return the factor that gives the cosines the spread that the weights were fitted for."""
