@@ -413,9 +413,6 @@ def absent_names(context: Context, store: StoreReader, where: str | None) -> tup
         leaves = store.rows(LEAF.name, Leaf, [row for row, _ in found]).values()
         return [search_key(leaf.title, leaf.headings, leaf.text) for leaf in leaves]
 
-    def exact_ids() -> frozenset[str]:
-        return frozenset[str]().union(*map(exact_keys, store.ids(where)))
-
     def is_absent(name: AskedName) -> bool:
         if has_exact and name.exact is not None:
             searches = iter([leaves_with(name.exact.key, exactly=True)])
@@ -429,7 +426,8 @@ def absent_names(context: Context, store: StoreReader, where: str | None) -> tup
             return False
         if name.exact is None:
             return not any(map(name.match, store.ids(where)))
-        return not name.exact.match(store.once("exact names in ids", exact_ids, where))
+        keys = store.once("exact names in ids", lambda: set[str]().union(*map(exact_keys, store.ids(where))), where)
+        return not name.exact.match(keys)
 
     def with_nearest(name: AskedName) -> AskedName:
         if name.exact is None or name.exact.is_date:

@@ -63,7 +63,7 @@ def _order(pool: SentencePool, models: Models, parameters: Sentences, trace: lis
         return []
     if parameters.by == "cosine" and pool.asked.vector is None:
         trace.append(Step("cosine", "no vectors for this question: ranked by shares of its terms, without a minimum"))
-        return by_score(_term_shares(pool))
+        return by_score(pool.fixed[:, 2])
     scores = pool.cosines() if parameters.by == "cosine" else _scores(pool)
     order = by_score(scores)
     if parameters.by == "utility" and models.predictor is not None:
@@ -82,9 +82,4 @@ def _order(pool: SentencePool, models: Models, parameters: Sentences, trace: lis
 
 
 def _scores(pool: SentencePool) -> FloatArray:
-    leaf = np.array([pool.scores.get(sentence.leaf.id, 0.0) for sentence in pool.sentences], np.float32)
-    return leaf + _term_shares(pool) + pool.cosines()
-
-
-def _term_shares(pool: SentencePool) -> FloatArray:
-    return np.array([pool.share(terms) for terms in pool.terms], np.float32)
+    return np.asarray(pool.fixed[:, 0] + pool.fixed[:, 2] + pool.cosines())
