@@ -294,8 +294,8 @@ class HybridReader(TreeReader):
             pair = (of_text, words.result())
             of_text = combine(*(pair if ENGLISH in self.languages(question) else pair[::-1]), depth)
         found = of_text, [] if vector is None else vector.result(), [] if exact is None else exact.result()
-        took = 1000 * (perf_counter() - began)
-        log.debug("searched: %d rows by text, %d by vectors, %.1f ms", len(found[0]), len(found[1]), took)
+        line = "searched: %d rows by text, %d by vectors, %.1f ms"
+        log.debug(line, *map(len, found[:2]), 1000 * (perf_counter() - began))
         return found
 
     def _fuse(self, question: str, rankings: Rankings, k: int, table: str | None = None) -> list[tuple[int, float]]:
@@ -426,8 +426,9 @@ def absent_names(context: Context, store: StoreReader, where: str | None) -> tup
             return False
         if name.exact is None:
             return not any(map(name.match, store.ids(where)))
-        keys = store.once("exact names in ids", lambda: set[str]().union(*map(exact_keys, store.ids(where))), where)
-        return not name.exact.match(keys)
+        return not name.exact.match(
+            store.once("exact names in ids", lambda: set[str]().union(*map(exact_keys, store.ids(where))), where)
+        )
 
     def with_nearest(name: AskedName) -> AskedName:
         if name.exact is None or name.exact.is_date:

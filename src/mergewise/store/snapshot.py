@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 CONDITION_SECONDS = 60.0
 LOOP = BackgroundLoop("mergewise-store")
 run = LOOP.run
-Result = TypeVar("Result")
 # While rows wait for vectors: number of searches of one state after which its rows are held in memory, which costs as much as a
 # dozen searches, and maximum of numbers in held vectors.
 SEARCHES, MOST_HELD = 12, 64_000_000
@@ -399,7 +398,7 @@ def new_schema(table: str, specs: Mapping[str, Spec], dimension: int) -> pa.Sche
     return d.SCHEMA if table == d.DOCUMENTS else specs[table].table.schema(dimension)
 
 
-def start(coroutine: Coroutine[Any, Any, Result]) -> Future[Result]:
+def start(coroutine: Coroutine[Any, Any, Any]) -> Future[Any]:
     """Start a search in this thread, or on the store's loop if this thread already runs a loop."""
     return ThreadLoop.start(coroutine) if asyncio._get_running_loop() is None else LOOP.start(coroutine)
 

@@ -113,8 +113,8 @@ def words_of(text: str, languages: Collection[str] = ()) -> Words:
         spaced = match[0].isascii() or _DENSE.search(match[0]) is None
         for word in (match[0],) if spaced else _UNIT.findall(match[0]):
             # a strange word has a digit, a capital after another letter, or a dot
-            strange = not (word.isalpha() and word[1:] == word[1:].lower()) and (
-                any(map(str.isdigit, word)) or any(map(str.isupper, word[1:])) or bool(_DOTTED.fullmatch(word))
+            strange = any(map(str.isupper, word[1:])) or (
+                not word.isalpha() and (any(map(str.isdigit, word)) or bool(_DOTTED.fullmatch(word)))
             )
             capital = not strange and word[0].isupper()
             marked = strange or bool(set_off[start])

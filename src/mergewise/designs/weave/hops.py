@@ -114,8 +114,7 @@ class Follower:
                 leaf, definitions = pool.sentences[i].leaf, self._definitions[mention.name]
                 targets = [one for one in definitions if one.document == leaf.document] or definitions
                 if len(targets) >= COMMON or any(leaf.id in definition.leaves for definition in definitions):
-                    targets = []
-                rarity = self._rarity(i, mention) if targets else 0.0
+                    continue
                 # The name is next to a word of the question. The title of the candidate's own document never is.
                 words, first, last = self._words[i].folded, mention.first, mention.last
                 around = words[max(0, first - NEARBY) : first] + words[last : last + NEARBY - 1]
@@ -127,7 +126,7 @@ class Follower:
                     # The sentence holds the asked relation. "Music was composed by Ravi" has little in common with the question
                     # where the film's composer was born, and yet it is the one sentence of the film's section that leads on.
                     trusted = max(trusted, EVEN * float(strength[pool.members[section]].max()))
-                own = trusted * rarity / math.sqrt(max(len(targets), 1))
+                own = trusted * self._rarity(i, mention) / math.sqrt(len(targets))
                 gain = own * lacking[i] * (NEAR if near else 1)
                 for target in targets if gain >= WORTH else ():
                     links[target].append(Link(i, mention.name, own, near, gain))

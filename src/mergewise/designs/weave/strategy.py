@@ -126,9 +126,12 @@ def gather(
         links = by_section(pool, reached)
         settled = links == before.links
         # The sections that the hop reached for the first time, those with the strongest links first.
-        fresh = ((section, group) for section, group in links.items() if section not in before.links)
-        best = [(section, max(group, key=lambda link: link.strength)) for section, group in fresh]
-        for section, link in sorted(best, key=lambda pair: -pair[1].strength):
+        fresh = [
+            (max(group, key=lambda link: link.strength), section)
+            for section, group in links.items()
+            if section not in before.links
+        ]
+        for link, section in sorted(fresh, key=lambda pair: -pair[0].strength):
             target = pool.sentences[pool.members[section][0]].leaf.span
             reason = f"{hop}: the evidence names “{link.name}”, expected gain {link.gain:.2f}"
             note = HopNote(hop, link.name, round(link.gain, 4))
