@@ -87,9 +87,8 @@ _ASKS_FOR_RECORDS = re.compile(
 def relevance_in_place(candidates: Candidates) -> FloatArray:
     """Return the probability that each candidate is needed, judged in its place, shape (candidates,)."""
     features = place_features(candidates)
-    z = np.full(len(candidates.pool), PLACE_WEIGHTS["bias"], np.float32)
-    for name, column in features.items():
-        z += np.float32(PLACE_WEIGHTS[name]) * column
+    columns = np.array([*features.values()]).reshape(len(features), len(candidates.pool))
+    z = np.array([PLACE_WEIGHTS[name] for name in features]) @ columns + PLACE_WEIGHTS["bias"]
     return np.asarray(1 / (1 + np.exp(-z)), np.float32)
 
 
