@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.assemble.sentences import SentenceInLeaf, inverse_frequency, leaf_fragment
+from mergewise.assemble.sentences import SentenceInLeaf, inverse_frequency, leaf_fragment, neutral, sentence_cosines
 from mergewise.types import Document, LeafSentences
 from tests.support import memory_store, reader_of
 
@@ -51,3 +53,14 @@ def test_idf_falls_with_every_text_that_holds_the_term(total: int, data: st.Data
     holding = data.draw(st.integers(0, total - 1))
     assert inverse_frequency(holding, total) > inverse_frequency(holding + 1, total) > 0
     assert math.isclose(math.exp(inverse_frequency(holding, total)), (total + 1) / (holding + 0.5))
+
+
+def test_missing_cosines_get_the_mean_of_the_others() -> None:
+    leaf = reader_of(memory_store([Document("d", "One. Two.")])).sentences([0])[0]
+    vectors = np.eye(len(leaf.sentences), 2, dtype=np.float32)
+    known, waiting = replace(leaf, vectors=vectors), replace(leaf, vectors=None)
+    found = sentence_cosines([known, waiting], np.array([0.5, 0.25], np.float32))
+    own = (vectors @ [0.5, 0.25]).tolist()
+    assert found[: len(own)].tolist() == own and np.isnan(found[len(own) :]).all()
+    assert neutral(found).tolist() == [*own, *len(own) * [sum(own) / len(own)]]
+    assert not neutral(sentence_cosines([waiting], None)).any()

@@ -23,7 +23,7 @@ from mergewise.store.mapped import FOLDER, Mapped, MappedRows
 from mergewise.store.mapped_writer import SIMILAR, MappingWriter
 from mergewise.store.places import folder
 from mergewise.store.places.folder import Folder
-from mergewise.types import Document
+from mergewise.types import Document, Leaf
 
 EMBEDDER = HashEmbedder()
 
@@ -135,6 +135,16 @@ def test_a_missing_or_broken_file_only_costs_time(tmp_path: Path) -> None:
     assert texts(fresh)[0] == before[0] and sorted(texts(fresh)) == sorted(before) and nearest(fresh) == near
     fresh.repair()
     assert texts(fresh) == before and fresh.check() == []
+
+
+def test_ids_without_a_row_are_not_looked_up_in_the_table(tmp_path: Path) -> None:
+    reader = filled(tmp_path).reader()
+    end = reader.manifest.next_id
+    leaves = reader.rows("leaf", Leaf, range(end))
+    assert 0 < len(leaves) < end
+    for file in (tmp_path / "leaf.lance" / "data").iterdir():
+        file.unlink()
+    assert reader.rows("leaf", Leaf, range(end)) == leaves
 
 
 def test_unmapped_rows_are_read_from_the_table(tmp_path: Path) -> None:
