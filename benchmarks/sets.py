@@ -12,6 +12,7 @@ fastapi-en              questions in five languages over the English manual
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -78,9 +79,29 @@ def spans_of(context: Context) -> list[Span]:
 
 
 def _held(gold: Span, quoted: str, spans: list[Span], text: str) -> bool:
-    start = gold.start if text.startswith(quoted, gold.start) else text.index(quoted)
-    at, end = strip_span(text, start, start + gold.end - gold.start)
+    placed = located(gold, quoted, text)
+    if placed is None:
+        return False
+    at, end = placed.start, placed.end
     for start, stop in sorted((span.start, span.end) for span in spans if span.doc_id == gold.doc_id):
         if not text[at:start].strip(MARKS):
             at = max(at, stop)
     return not text[at:end].strip(MARKS)
+
+
+def places(one: Asked, spans: Sequence[Span], texts: dict[str, str]) -> list[list[int]]:
+    """Return, for each gold of which the spans touch every piece, the positions of the spans that do."""
+    found = []
+    for golds in one.golds:
+        pieces = [located(gold, quoted, texts[gold.doc_id]) for gold, quoted in golds]
+        touching = [[at for at, span in enumerate(spans) if piece and piece.overlaps(span)] for piece in pieces]
+        if all(touching):
+            found.append(sorted({at for piece in touching for at in piece}))
+    return found
+
+
+def located(gold: Span, quoted: str, text: str) -> Span | None:
+    """Return where a gold lies in the text of its document, or None if this version of the document lacks it."""
+    start = gold.start if text.startswith(quoted, gold.start) else text.find(quoted)
+    at, end = strip_span(text, start, start + gold.end - gold.start)
+    return None if start < 0 else Span(gold.doc_id, at, end)

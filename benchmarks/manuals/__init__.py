@@ -21,7 +21,7 @@ from mergewise.types import Context
 
 FOLDER = Path(__file__).parents[2] / "../shared/data/files/manuals"
 LANGUAGES = Path(__file__).with_name("languages.jsonl")
-ACROSS = Path(__file__).with_name("across.jsonl")
+OF_CORPORA = [Path(__file__).with_name(f"{name}.jsonl") for name in ("languages", "across", "more")]
 SUFFIXES = (".md", ".rst", ".html")
 HALVES = {"dev": "tune", "test": "report"}
 
@@ -53,16 +53,20 @@ class Asked:
 
 
 def load(name: str, split: Split) -> list[Asked]:
-    """Load the questions of `questions` or `hops`, or of a corpus of `languages` or `across`, for `dev`, `test` or `all`."""
+    """Load the questions of `questions` or `hops`, or of a corpus of `OF_CORPORA`, for `dev`, `test` or `all`."""
     file = Path(__file__).with_name(f"{name}.jsonl")
-    rows = _rows(file) if file.is_file() else _rows(LANGUAGES) + _rows(ACROSS)
+    rows = _rows(file) if file.is_file() else _of_corpora()
     asked = [_asked(row) for row in rows if row.get("corpus", name) == name]
     return [one for one in asked if split == "all" or one.half == HALVES[split]]
 
 
 def corpora() -> list[str]:
-    """Return the names of the corpora of `languages` and `across`."""
-    return list(dict.fromkeys(row["corpus"] for row in _rows(LANGUAGES) + _rows(ACROSS)))
+    """Return the names of the corpora of `OF_CORPORA`."""
+    return list(dict.fromkeys(row["corpus"] for row in _of_corpora()))
+
+
+def _of_corpora() -> list[dict[str, Any]]:
+    return [row for file in OF_CORPORA for row in _rows(file)]
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:
