@@ -263,7 +263,7 @@ def main() -> None:
     parser.add_argument("what", choices=("fit", "errors", "show", "adversarial"))
     parser.add_argument("--split", default="dev", choices=("dev", "test", "all"))
     parser.add_argument("--limit", type=int, default=150, help="Questions per question set")
-    parser.add_argument("--embedder", default="minilm", choices=("minilm", "none"))
+    parser.add_argument("--embedder", default="minilm", choices=("minilm", "e5", "none"))
     parser.add_argument("--cache", type=Path, default=Path("weave.cache"))
     options = parser.parse_args()
     if options.what == "adversarial":

@@ -1,6 +1,6 @@
 """weave's weights: fitted on sets of several hops, single hops, manuals and languages together, and judged on the sets left out.
 
-python -m benchmarks.fitting place             `place.PLACE_WEIGHTS`, by likelihood, on the candidates of both embedders
+python -m benchmarks.fitting place             the weights of `place`, by likelihood, on the candidates of both embedders
 python -m benchmarks.fitting place-left-out    the same, fitted without each group, on the second halves of that group
 python -m benchmarks.fitting fit               `evidence.WEIGHTS`; with --text, `evidence.TEXT_WEIGHTS`
 python -m benchmarks.fitting left-out          weights fitted without each group, on the second halves of that group
@@ -24,9 +24,10 @@ import numpy as np
 from benchmarks import manuals, sets
 from benchmarks.manuals import Asked
 from mergewise.designs import VIEWS
+from mergewise.designs.weave import place as place_module
 from mergewise.designs.weave.evidence import FEATURES, TEXT_WEIGHTS, WEIGHTS
 from mergewise.designs.weave.parameters import Weave
-from mergewise.designs.weave.place import PLACE_WEIGHTS, place_features
+from mergewise.designs.weave.place import weighed
 from mergewise.designs.weave.selection import select
 from mergewise.evaluate.run import Split
 from mergewise.evaluate.tuning.weights import Case, case_of, logistic, rows_of
@@ -49,10 +50,7 @@ PROJECTS, OTHER_MANUALS = "manuals of other projects", "manuals in other languag
 FACTORS = (1.4, 0.7)
 PENALTY = 0.15
 PLACE_RIDGE = 1e-3
-# Weights that are not fitted. The log-odds count whole, since they hold a reranker's scores and a user's weights. Exact names
-# count half, so that the text after one is read on: fitted, they count nothing, and benchmarks/exact.py loses 2 of 30 contexts.
-# Records such as change logs are rare in the sets: of 0, -0.7 and -1.4, the second holds the most on held-out folds.
-KEPT = {"z": 1.0, "exact": -4.0, "record": -0.7}
+HOLDS = 1e4
 SHIPPED = ("minilm", "e5")
 
 
@@ -82,6 +80,10 @@ def cases_of(name: str, split: Split, options: argparse.Namespace, embedder: str
         case = case_of(one.question, reader, store, models=None if options.text else own.models)
         if case is not None:
             texts = {span.doc_id: index.document(span.doc_id).text for gold in one.golds for span, _ in gold}
+            # a gold of a manual may be a piece of a sentence, and any of several will do
+            touched = sets.places(one, [sentence.span for sentence in case.candidates.pool.sentences], texts)
+            case.gold[:] = 0
+            case.gold[[at for gold in touched for at in gold]] = 1
             found.append(AskedCase(one, case, texts))
     return found
 
@@ -89,7 +91,8 @@ def cases_of(name: str, split: Split, options: argparse.Namespace, embedder: str
 def groups_of(split: Split, options: argparse.Namespace, embedder: str = "minilm") -> dict[str, Group]:
     names = {group: list(of_group.split()) for group, of_group in GROUPS.items()}
     if options.manuals is not None:
-        names |= {PROJECTS: ["projects"], OTHER_MANUALS: manuals.corpora()}
+        projects = ["projects", "tools", "postfix"]
+        names |= {PROJECTS: projects, OTHER_MANUALS: [one for one in manuals.corpora() if one not in projects]}
     return {
         group: [case for name in of_group for case in cases_of(name, split, options, embedder)]
         for group, of_group in names.items()
@@ -159,26 +162,26 @@ def left_out(options: argparse.Namespace) -> None:
 # -- the weights of a sentence's place
 
 
-def place_fitted(groups: Iterable[Group]) -> dict[str, float]:
-    """Fit `PLACE_WEIGHTS` by likelihood with a ridge, from the weights that leave the log-odds as they are."""
+def place_fitted(groups: Iterable[Group]) -> DoubleArray:
+    """Fit the weights by likelihood with a ridge, from those that leave the log-odds as they are. The bias comes first."""
     known = [group for group in ([one for one in group if one.case.gold.any()] for group in groups) if group]
-    features = [[place_features(one.case.candidates) for one in group] for group in known]
-    names = list(features[0][0])
-    rows = [np.concatenate([np.column_stack(list(one.values())) for one in group]) for group in features]
+    rows = [np.hstack([weighed(one.case.candidates)[1] for one in group]).T.astype(float) for group in known]
+    held = [np.concatenate([weighed(one.case.candidates)[0] for one in group]) for group in known]
     spread = np.concatenate(rows).std(axis=0) + 1e-6
-    standing = np.array([float(name == "z") for name in names])
-    for name, weight in KEPT.items():
-        spread[names.index(name)], standing[names.index(name)] = 1e4, weight
     labels = [np.concatenate([one.case.gold for one in group]) for group in known]
-    parts = [(row / spread, label, len(group) ** 0.5) for row, label, group in zip(rows, labels, known, strict=True)]
+    # the ridge holds the weight of the log-odds that are not fitted
+    parts = [
+        (np.column_stack([row / spread, own / HOLDS]), label, len(group) ** 0.5)
+        for row, own, label, group in zip(rows, held, labels, known, strict=True)
+    ]
     ridge = PLACE_RIDGE * sum(len(group) ** 0.5 for group in known)
-    bias, *weights = logistic(parts, ridge, np.array([0.0, *(standing * spread)]))
-    return {"bias": bias, **dict(zip(names, (np.array(weights) / spread).tolist(), strict=True))}
+    bias, *weights, _ = logistic(parts, ridge, np.array([0.0, *np.zeros(len(spread)), HOLDS]))
+    return np.array([bias, *(np.array(weights) / spread)])
 
 
-def place_shares(group: Group, weights: Mapping[str, float]) -> DoubleArray:
+def place_shares(group: Group, weights: DoubleArray) -> DoubleArray:
     """Return the share of questions with all evidence selected at each budget."""
-    PLACE_WEIGHTS.update(weights)
+    place_module.fitted()["place"] = weights
     held = []
     for asked, case, texts in group:
         sentences = case.candidates.pool.sentences
@@ -188,19 +191,20 @@ def place_shares(group: Group, weights: Mapping[str, float]) -> DoubleArray:
 
 
 def place(options: argparse.Namespace, *, left_out: bool) -> None:
-    """Print shares of the second halves with the standing weights and with fitted ones, and the fitted weights."""
+    """Print shares of the second halves with the standing weights and with fitted ones, and write the fitted weights."""
     first = {
         (name, embedder): group for embedder in SHIPPED for name, group in groups_of("dev", options, embedder).items()
     }
-    standing, fitted = dict(PLACE_WEIGHTS), place_fitted(first.values())
+    standing, found = place_module.fitted()["place"], place_fitted(first.values())
     print("| group | embedder | questions | standing weights | fitted |\n| --- | --- | --- | --- | --- |", flush=True)
     for embedder in SHIPPED:
         for name, group in groups_of("test", options, embedder).items():
             others = [own for (other, _), own in first.items() if other != name]
-            own = place_fitted(others) if left_out else fitted
+            own = place_fitted(others) if left_out else found
             figures = [" / ".join(f"{share:.3f}" for share in place_shares(group, each)) for each in (standing, own)]
             print(f"| {name} | {embedder} | {len(group)} | " + " | ".join(figures) + " |", flush=True)
-    print("".join(f'    "{name}": {weight:.3f},\n' for name, weight in fitted.items()))
+    if not left_out:
+        np.savez(Path(place_module.__file__).with_name("fitted.npz"), **{**place_module.fitted(), "place": found})
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mergewise.designs.weave.evidence import Candidates
 from mergewise.designs.weave.parameters import Weave
-from mergewise.designs.weave.place import FAR, PLACE_WEIGHTS, place_features, records_of, relevance_in_place
+from mergewise.designs.weave.place import FAR, HELD, fitted, place_features, records_of, relevance_in_place
 from mergewise.designs.weave.selection import select
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
@@ -63,7 +63,7 @@ def test_features_are_those_of_a_slow_transcription(odds: list[float]) -> None:
     places = np.exp(found["place"]) - 1
     assert sorted(places.round().astype(int)) == list(everywhere)
     assert all(z[i] >= z[j] - 1e-6 for i in everywhere for j in everywhere if places[i] < places[j])
-    assert list(found) == list(PLACE_WEIGHTS)[1:]
+    assert [name for name in found if name not in HELD] == fitted()["place_names"].tolist()
 
 
 def test_the_text_below_a_likely_sentence_is_worth_more_until_the_sentence_is_sure() -> None:
@@ -98,7 +98,7 @@ def test_change_logs_and_tests_are_records_unless_the_question_asks_for_changes(
     for question, expected in {QUESTION: {file}, "What changed in the valve?": set(), "Is 2.1 stuck?": set()}.items():
         assert {doc for doc, _ in records_of(candidates_of(question, log_of_changes, MANUAL))} == expected
     (found,) = {*candidates_of(QUESTION, log_of_changes).pool.members}
-    weights = PLACE_WEIGHTS["record"]
+    weights = HELD["record"]
     assert found[0] == file and weights < 0
 
 

@@ -80,7 +80,7 @@ def test_every_selected_sentence_has_a_reason() -> None:
 
 
 def test_selection_ends_where_nothing_more_is_gained(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mergewise.designs.weave.selection.worthwhile", lambda *given: 3)
+    monkeypatch.setattr("mergewise.designs.weave.selection.worthwhile", lambda *given: 4)
     everything = weave("Where was the director of Silent Rain born?", FILMS, budget=400)
     little = weave("Where was the director of Silent Rain born?", FILMS, budget=400, spec="weave(price=1)")
     assert little.tokens < everything.tokens

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mergewise.assemble.fragments import SectionKey
-from mergewise.designs.weave.evidence import Candidates
+from mergewise.designs.weave.evidence import DOCUMENT, SECTION, TOKENS, Candidates
 from mergewise.designs.weave.submodular import Selection
 from mergewise.protocols import FloatArray
 from mergewise.text.names import names_of_title
@@ -32,18 +32,18 @@ Array = npt.NDArray[np.float64]
 Steps = npt.NDArray[np.int64]
 
 COMPLETENESS_WEIGHTS = {
-    "bias": -7.82,
-    "tokens": 0.26,  # logarithm of the selected sentences' tokens
-    "length": 0.87,  # logarithm of their tokens per sentence
-    "sections": -0.10,  # logarithm of the relevance left out in sections with a selected sentence
-    "documents": -0.43,  # the same in other sections of documents with a selected sentence
-    "best": -0.24,  # log-odds of the most relevant sentence left out
-    "lacking": -2.16,  # weighted share of the question's terms that only sentences left out have
-    "terms": 0.41,  # logarithm of the number of the question's terms
-    "search": 1.89,  # score of the first leaf of the search: 1 if the words and the vector agree on it
-    "named": -1.05,  # 1 minus the best selected relevance in a section that the question names, of the worst such section
-    "linked": 0.92,  # strength of the strongest link into a section with a selected sentence
-    "comparison": 0.91,  # the question compares things
+    "bias": -8.56,
+    "tokens": 0.34,  # logarithm of the selected sentences' tokens
+    "length": 0.63,  # logarithm of their tokens per sentence
+    "sections": 0.01,  # logarithm of the relevance left out in sections with a selected sentence
+    "documents": -0.37,  # the same in other sections of documents with a selected sentence
+    "best": -0.33,  # log-odds of the most relevant sentence left out
+    "lacking": -1.86,  # weighted share of the question's terms that only sentences left out have
+    "terms": 0.68,  # logarithm of the number of the question's terms
+    "search": 2.91,  # score of the first leaf of the search: 1 if the words and the vector agree on it
+    "named": -1.41,  # 1 minus the best selected relevance in a section that the question names, of the worst such section
+    "linked": 1.02,  # strength of the strongest link into a section with a selected sentence
+    "comparison": 1.05,  # the question compares things
 }
 COMPLETENESS_FEATURES = tuple(COMPLETENESS_WEIGHTS)[1:]
 OWN_BIAS, OWN_SLOPE = "complete_bias", "complete_slope"
@@ -74,13 +74,13 @@ def features(candidates: Candidates, order: Sequence[int], sizes: Sequence[int])
     taken[list(order[: sizes[-1]])] = np.repeat(np.arange(count), np.diff(sizes, prepend=0))
     left = np.where(taken > step, relevance, 0)
     held = []
-    for groups in pool.places[1:3]:
+    for groups in pool.places[[SECTION, DOCUMENT]]:
         # for each candidate the step that takes the first candidate of its group
         first = np.full(int(groups.max(initial=0)) + 1, count)
         np.minimum.at(first, groups, taken)
         held.append(first[groups] <= step)
     in_section, in_document = held
-    tokens = np.cumsum(pool.places[4][list(order)])[np.array(sizes) - 1]
+    tokens = np.cumsum(pool.places[TOKENS][list(order)])[np.array(sizes) - 1]
     best = np.clip(left.max(axis=1), FAINT, 1 - FAINT)
     weakest_name = np.zeros(count)
     for section in signals.named:

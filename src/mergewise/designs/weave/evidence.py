@@ -67,6 +67,9 @@ FEATURES = tuple(WEIGHTS)[1:]
 _BY_TEXT = (-6.7, 0.0, 2.17, 1.43, 1.4, 0.46, 1.97, -0.18, 0.76, 3.0, -0.13, 0.32, 4.43, 3.0, 9.91, 4.22, 8.0)
 TEXT_WEIGHTS = dict(zip(WEIGHTS, _BY_TEXT, strict=True))
 
+LEAF, SECTION, DOCUMENT, START, TOKENS = range(5)
+"""Rows of `SentencePool.places`."""
+
 COMMON = 8  # a name with more definitions is too common to follow
 PREFIX = 5  # letters to compare, so that "directed" matches "director"
 MENTION = 0.7  # share of an exact name that neither a heading nor the start of a line has
@@ -192,16 +195,15 @@ class SentencePool:
         self._term_weights: dict[str, float] = {}
         # the number of leaves when the value was computed, and the value
         self._vectors: tuple[int, FloatArray | None] = 0, None
-        self._cosines: FloatArray = np.empty(
-            0, np.float32
-        )  # with the question, NaN for a sentence that is not embedded yet
-        # of each candidate: the leaf, a number for the section and one for the document, the start, and the tokens
+        # with the question, NaN for a sentence that is not embedded yet
+        self._cosines: FloatArray = np.empty(0, np.float32)
+        # LEAF, SECTION, DOCUMENT, START and TOKENS of each candidate; sections and documents are numbered
         self.places: IntArray = np.empty((5, 0), np.int64)
         self._numbers: dict[SectionKey | str, int] = {}
-        self.judged: tuple[PoolSignals | None, FloatArray] = (
-            None,
-            self.fixed,
-        )  # the last signals, and the features by them
+        # the last signals, and the features by them
+        self.judged: tuple[PoolSignals | None, FloatArray] = None, self.fixed
+        # the candidates as last judged in their place, with the log-odds and features of that judgement
+        self.placed: tuple[Candidates | None, tuple[FloatArray, FloatArray]] = None, (self.fixed, self.fixed)
 
     def __len__(self) -> int:
         return len(self.sentences)
@@ -476,7 +478,7 @@ def features_of(pool: SentencePool, signals: PoolSignals) -> FloatArray:
         return features
     leaf, rank, terms, path_terms, first, length, offered, exact = pool.fixed.T
     cosine = pool.cosines() * np.float32(pool.cosine_scale())
-    sections, documents = pool.places[1:3]
+    sections, documents = pool.places[[SECTION, DOCUMENT]]
     document = np.bincount(documents, leaf)[documents].astype(np.float32)
     elsewhere = document - np.bincount(sections, leaf)[sections].astype(np.float32)
     scores, named = terms + cosine, np.zeros(len(pool), np.float32)
@@ -485,7 +487,7 @@ def features_of(pool: SentencePool, signals: PoolSignals) -> FloatArray:
             named[max(members, key=scores.__getitem__)] = 1
     onward = np.zeros(len(pool), np.float32)
     if signals.onward:
-        onward[:] = [signals.onward.get(leaf, 0.0) for leaf in pool.places[0].tolist()]
+        onward[:] = [signals.onward.get(leaf, 0.0) for leaf in pool.places[LEAF].tolist()]
     link, near, rest, led = np.zeros((4, len(pool)), np.float32)
     for section, group in signals.links.items():
         members = pool.members[section]

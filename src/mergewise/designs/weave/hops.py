@@ -43,7 +43,7 @@ MENTIONED, UNMARKED = 0.2, 0.04
 EVEN = 0.8  # minimum strength of the best sentence of a named section, as a share of the best of all
 LEADING = 3  # the most relevant candidates, whose names are searched for
 ANSWERED_BY = 2  # the first of these, whose terms count as answered
-LONGEST_EVIDENCE = 2000  # characters of a sentence that are searched for names
+LONGEST_EVIDENCE = 2000  # characters of a sentence that are searched for names and terms
 _CELLS = re.compile("[|\t,;]")
 
 

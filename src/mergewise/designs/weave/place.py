@@ -2,18 +2,19 @@
 
 `evidence` judges each sentence by what it says. A passage that answers begins where the question's words are, and goes on. So the
 selection judges each sentence again, with the log-odds of the sentences around it, of its section and of its document.
-`python -m benchmarks.fitting place` fits the weights, for both shipped embedders together.
+The weights lie in `fitted.npz`. `python -m benchmarks.fitting place` fits them, for both shipped embedders together.
 """
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 
 import numpy as np
 
 from mergewise.assemble.fragments import SectionKey
-from mergewise.designs.weave.evidence import FEATURES, Candidates, features_of
+from mergewise.designs.weave.evidence import DOCUMENT, FEATURES, START, TOKENS, Candidates, features_of
 from mergewise.protocols import FloatArray, IntArray
 from mergewise.text.sections import place_of, search_key
 
@@ -22,56 +23,9 @@ SURE = 1e-6  # relevance is clamped to [SURE, 1 - SURE]
 APART = 64.0  # more than the difference of any two log-odds
 UNRANKED = 1e-4  # the inverse rank of a leaf that the search did not find
 
-PLACE_WEIGHTS = {
-    "bias": 0.341,
-    "cosine": -1.788,
-    "leaf": 0.279,
-    "rank": 1.036,
-    "terms": 0.438,
-    "path_terms": 0.069,
-    "document": 0.317,
-    "elsewhere": -0.791,
-    "first": -0.744,
-    "named": -0.268,
-    "length": -0.280,
-    "offers": 0.055,
-    "link": -0.429,
-    "near": -0.395,
-    "rest": -6.801,
-    "onward": -2.166,
-    "exact": -4.000,
-    "before1": 0.041,
-    "after1": 0.069,
-    "before2": -0.014,
-    "after2": -0.040,
-    "above": 0.023,
-    "below": -0.122,
-    "section": -0.243,
-    "section_rank": -0.735,
-    "section_tokens": -0.437,
-    "left": 0.257,
-    "best_of_document": 0.484,
-    "sum_of_document": -0.357,
-    "z": 1.000,
-    "place": 0.209,
-    "tokens": 0.010,
-    "led": 0.220,
-    "record": -0.700,
-    "leaf_rank": 0.145,
-    "surest": -0.341,
-    "names": 0.649,
-    "links": 0.231,
-    "vectors": 0.592,
-    "p_z": -0.893,
-    "p_section": 2.782,
-    "p_above": -3.782,
-    "p_below": -2.441,
-    "p_before1": 1.024,
-    "p_before2": 0.058,
-    "p_after1": 0.696,
-    "p_after2": -0.048,
-    "p_gap": -1.231,
-}
+HELD = {"z": 1.0, "exact": -4.0, "record": -0.7}
+"""Weights that are not fitted. The log-odds count whole, since they hold a reranker's scores and a user's weights. Exact names
+count half, so that the text after one is read on. Records such as change logs are rare in the question sets."""
 
 _RECORD = re.compile(
     r"(?:^|[\W_])(?:chang(?:e|es|elog)|history|news|releases?|whatsnew|upgrad\w*|migrat\w*|deprecat\w*|archive\w*|tests?|conf)"
@@ -86,10 +40,32 @@ _ASKS_FOR_RECORDS = re.compile(
 
 def relevance_in_place(candidates: Candidates) -> FloatArray:
     """Return the probability that each candidate is needed, judged in its place, shape (candidates,)."""
-    features = place_features(candidates)
-    columns = np.array([*features.values()]).reshape(len(features), len(candidates.pool))
-    z = np.array([PLACE_WEIGHTS[name] for name in features]) @ columns + PLACE_WEIGHTS["bias"]
-    return np.asarray(1 / (1 + np.exp(-z)), np.float32)
+    if not len(candidates.pool):
+        return np.empty(0, np.float32)
+    held, features = weighed(candidates)
+    weights = fitted()["place"]
+    return np.asarray(1 / (1 + np.exp(-held - weights[1:] @ features - weights[0])), np.float32)
+
+
+@cache
+def fitted() -> dict[str, FloatArray]:
+    """Read the fitted weights: "place" for this judgement, and those of the heads (`given`). Biases come first.
+
+    "place_names" and "beside_names" are the features that they were fitted for, in order.
+    """
+    with np.load(Path(__file__).with_name("fitted.npz")) as file:
+        return dict(file)
+
+
+def weighed(candidates: Candidates) -> tuple[FloatArray, FloatArray]:
+    """Return the log-odds by `HELD`, shape (candidates,), and the other features, shape (features, candidates)."""
+    known, parts = candidates.pool.placed
+    if known is not candidates:
+        found = place_features(candidates)
+        held = np.array([weight * found.pop(name) for name, weight in HELD.items()], np.float32).sum(axis=0)
+        parts = held, np.array([*found.values()], np.float32)
+        candidates.pool.placed = candidates, parts
+    return parts
 
 
 def records_of(candidates: Candidates) -> set[SectionKey]:
@@ -118,7 +94,7 @@ def place_features(candidates: Candidates) -> dict[str, FloatArray]:
     relevance = np.clip(candidates.relevance.astype(np.float64), SURE, 1 - SURE)
     z = np.log(relevance / (1 - relevance))
     # In the order of the text. A section is a run, and sentences that follow each other are in leaves that do.
-    order = np.lexsort((pool.places[3], pool.places[2]))
+    order = np.lexsort((pool.places[START], pool.places[DOCUMENT]))
     leaf, section, document, _, tokens = pool.places[:, order]
     of_text = z[order]
     run, firsts = _runs(section)
@@ -158,7 +134,7 @@ def place_features(candidates: Candidates) -> dict[str, FloatArray]:
     found |= {
         "z": z,
         "place": np.log1p(ranks(z)),
-        "tokens": np.log(np.maximum(1, pool.places[4])),
+        "tokens": np.log(np.maximum(1, pool.places[TOKENS])),
         "led": led,
         "record": np.array([sentence.section in records for sentence in pool.sentences], float),
         "leaf_rank": -np.log(np.maximum(pool.fixed[:, 1], UNRANKED)),

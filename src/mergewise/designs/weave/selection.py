@@ -11,6 +11,7 @@ from mergewise.assemble.fragments import SectionKey
 from mergewise.assemble.sentences import SentenceInLeaf, next_start, section_of
 from mergewise.designs.weave.completeness import worthwhile
 from mergewise.designs.weave.evidence import Candidates, SentencePool, by_score
+from mergewise.designs.weave.given import relevance_given
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.place import records_of, relevance_in_place
 from mergewise.designs.weave.submodular import Objective, maximise
@@ -43,9 +44,10 @@ def select(
     With the parameter `first`, the candidates that a model `pointed` at are selected first, in its order, as far as they fit.
     """
     first = pointed if parameters.first else ()
-    relevance = relevance_in_place(candidates)
+    pool, relevance = candidates.pool, relevance_in_place(candidates)
     best = by_score(relevance)[:CONSIDERED]
-    pool = candidates.pool
+    relevance = relevance_given(candidates, relevance, best)
+    best.sort(key=lambda i: -relevance[i])
     needed = needed_by(pool, list(dict.fromkeys([*best, *first])), parameters.previous)
     considered = list(needed)
     at = {i: position for position, i in enumerate(considered)}
