@@ -27,7 +27,7 @@ from mergewise.designs import VIEWS
 from mergewise.designs.weave import place as place_module
 from mergewise.designs.weave.evidence import FEATURES, TEXT_WEIGHTS, WEIGHTS
 from mergewise.designs.weave.parameters import Weave
-from mergewise.designs.weave.place import weighed
+from mergewise.designs.weave.place import odds_and_features
 from mergewise.designs.weave.selection import select
 from mergewise.evaluate.run import Split
 from mergewise.evaluate.tuning.weights import Case, case_of, logistic, rows_of
@@ -165,8 +165,8 @@ def left_out(options: argparse.Namespace) -> None:
 def place_fitted(groups: Iterable[Group]) -> DoubleArray:
     """Fit the weights by likelihood with a ridge, from those that leave the log-odds as they are. The bias comes first."""
     known = [group for group in ([one for one in group if one.case.gold.any()] for group in groups) if group]
-    rows = [np.hstack([weighed(one.case.candidates)[1] for one in group]).T.astype(float) for group in known]
-    held = [np.concatenate([weighed(one.case.candidates)[0] for one in group]) for group in known]
+    rows = [np.hstack([odds_and_features(one.case.candidates)[1] for one in group]).T.astype(float) for group in known]
+    held = [np.concatenate([odds_and_features(one.case.candidates)[0] for one in group]) for group in known]
     spread = np.concatenate(rows).std(axis=0) + 1e-6
     labels = [np.concatenate([one.case.gold for one in group]) for group in known]
     # the ridge holds the weight of the log-odds that are not fitted
@@ -181,7 +181,7 @@ def place_fitted(groups: Iterable[Group]) -> DoubleArray:
 
 def place_shares(group: Group, weights: DoubleArray) -> DoubleArray:
     """Return the share of questions with all evidence selected at each budget."""
-    place_module.fitted()["place"] = weights
+    place_module.fitted_weights()["place"] = weights
     held = []
     for asked, case, texts in group:
         sentences = case.candidates.pool.sentences
@@ -195,7 +195,7 @@ def place(options: argparse.Namespace, *, left_out: bool) -> None:
     first = {
         (name, embedder): group for embedder in SHIPPED for name, group in groups_of("dev", options, embedder).items()
     }
-    standing, found = place_module.fitted()["place"], place_fitted(first.values())
+    standing, found = place_module.fitted_weights()["place"], place_fitted(first.values())
     print("| group | embedder | questions | standing weights | fitted |\n| --- | --- | --- | --- | --- |", flush=True)
     for embedder in SHIPPED:
         for name, group in groups_of("test", options, embedder).items():
@@ -204,7 +204,9 @@ def place(options: argparse.Namespace, *, left_out: bool) -> None:
             figures = [" / ".join(f"{share:.3f}" for share in place_shares(group, each)) for each in (standing, own)]
             print(f"| {name} | {embedder} | {len(group)} | " + " | ".join(figures) + " |", flush=True)
     if not left_out:
-        np.savez(Path(place_module.__file__).with_name("fitted.npz"), **{**place_module.fitted(), "place": found})
+        np.savez(
+            Path(place_module.__file__).with_name("fitted.npz"), **{**place_module.fitted_weights(), "place": found}
+        )
 
 
 def main() -> None:

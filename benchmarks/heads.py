@@ -26,10 +26,10 @@ from benchmarks import sets
 from benchmarks.fitting import BUDGETS, MODELS, AskedCase, groups_of
 from mergewise.assemble.sentences import section_of
 from mergewise.designs.weave import given
-from mergewise.designs.weave.given import HEADS, Beside, log_odds
+from mergewise.designs.weave.given import HEADS, Beside
 from mergewise.designs.weave.parameters import Weave
-from mergewise.designs.weave.place import HELD, place_features, relevance_in_place, weighed
-from mergewise.designs.weave.place import fitted as standing
+from mergewise.designs.weave.place import HELD, clamped_log_odds, odds_and_features, place_features, relevance_in_place
+from mergewise.designs.weave.place import fitted_weights as standing
 from mergewise.designs.weave.selection import CONSIDERED, LENGTH_POWER, by_score, select
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import DoubleArray
@@ -64,7 +64,7 @@ def row_of(one: AskedCase) -> Row:
     candidates = one.case.candidates
     relevance = relevance_in_place(candidates)
     best = by_score(relevance)[:CONSIDERED]
-    held, features = (part[..., best].astype(float) for part in weighed(candidates))
+    held, features = (part[..., best].astype(float) for part in odds_and_features(candidates))
     beside = Beside(candidates, best)
     features = np.vstack([features, *beside.features(0, float(relevance[best[0]])).values()])
     sentences = [candidates.pool.sentences[i] for i in best]
@@ -198,7 +198,7 @@ def beside_next(row: Row, number: int) -> Row:
     judged = 1 / (1 + np.exp(-row.held - given.output(number, row.features.astype(np.float32))))
     at = int(np.argmax(np.where(np.arange(len(judged)) == 0, -1, judged)))
     beside = Beside(row.one.case.candidates, row.best).features(at, float(judged[at]))
-    return row._replace(features=np.vstack([row.features, *beside.values(), log_odds(judged)]))
+    return row._replace(features=np.vstack([row.features, *beside.values(), clamped_log_odds(judged)]))
 
 
 # -- reports

@@ -50,7 +50,7 @@ def regular_bytes(path: Path, most: int, *, follow: bool = False, within: Path |
         _check_regular(path, status.st_mode)
         if within is not None:
             # the file may be outside of the folder, also if a link was replaced meanwhile
-            real = resolved(path)
+            real = resolved_path(path)
             if not real.is_relative_to(within) or not os.path.samestat(os.lstat(real), status):
                 # as openat2 reports an escape
                 raise OSError(errno.EXDEV, "a link out of the folder", str(path))
@@ -66,7 +66,7 @@ def regular_bytes(path: Path, most: int, *, follow: bool = False, within: Path |
     return content
 
 
-def resolved(path: str | os.PathLike[str]) -> Path:
+def resolved_path(path: str | os.PathLike[str]) -> Path:
     """Resolve all links of a path. A link to itself stays, where `Path.resolve` raises an error."""
     return Path(os.path.realpath(path))
 

@@ -20,7 +20,7 @@ from unicodedata import is_normalized, normalize
 
 from mergewise import defaults
 from mergewise.errors import ReadError, UsageError
-from mergewise.files import Roots, is_address, resolved, source_name
+from mergewise.files import Roots, is_address, resolved_path, source_name
 from mergewise.ranges import short_repr, text_or_none
 from mergewise.readers import UNTRIED, FileReader, FolderSearch, ReadFile, digest_of, file_bytes, find_files, read_file
 from mergewise.readers.builder import whole_number
@@ -269,7 +269,7 @@ def _label(file: File) -> str:
 
 def real_path(path: Path) -> Path:
     """Return the absolute path with resolved links of folders. A file that is a link keeps its name, as its target may change."""
-    return resolved(path) if path.is_dir() else resolved(path.parent) / path.name
+    return resolved_path(path) if path.is_dir() else resolved_path(path.parent) / path.name
 
 
 def matching(wanted: str, sources: Mapping[str, Path | None]) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import benchmarks
 import pytest
 from benchmarks import identical, latency, peers
+from benchmarks.corpus import BENCH
 
 import mergewise as mw
 
@@ -58,6 +59,7 @@ def test_identical_names_each_difference(
     assert capsys.readouterr().out != same
 
 
+@pytest.mark.skipif(not BENCH.is_dir(), reason=f"question sets not found: {BENCH}")
 def test_peers_measures_this_engine() -> None:
     result = peers.measure("mergewise", 40, 3, "words")
     assert result.leaves > 10 and result.median_ms > 0 and result.documents > 0

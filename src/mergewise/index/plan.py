@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple, TypeVar
 
 from mergewise.errors import UsageError
-from mergewise.files import Roots, is_address, resolved, source_name, source_path, sources_below
+from mergewise.files import Roots, is_address, resolved_path, source_name, source_path, sources_below
 from mergewise.inputs import Input, real_path, split_digest
 from mergewise.protocols import StoreReader
 from mergewise.readers import FolderSearch
@@ -211,7 +211,7 @@ def _is_gone(path: Path, folder: Path, search: FolderSearch) -> bool:
     """
     try:
         os.lstat(path)
-        return not search.follow_links and not resolved(path).is_relative_to(real_path(folder))
+        return not search.follow_links and not resolved_path(path).is_relative_to(real_path(folder))
     except (FileNotFoundError, NotADirectoryError):
         return True
     except OSError:

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Event
 
 from mergewise.errors import MissingExtra, UsageError
-from mergewise.files import resolved
+from mergewise.files import resolved_path
 
 QUIET = 300
 """Milliseconds without a change that end a burst."""
@@ -81,7 +81,7 @@ def _differences(folders: Sequence[Path], own: Sequence[str], stop: Event, secon
 def _file_states(folder: Path, own: Sequence[str]) -> Iterator[tuple[str, int, int]]:
     """Yield path, time and size of each file. A folder that is gone or unreadable has none: indexing reports it."""
     for place, inner, names in os.walk(folder):
-        real = resolved(place)
+        real = resolved_path(place)
         inner[:] = [name for name in inner if not name.startswith(".") and str(real / name) not in own]
         for path in (Path(place, name) for name in names if not name.startswith(".")):
             # the file may be gone by now

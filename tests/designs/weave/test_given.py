@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mergewise.designs.weave import given
 from mergewise.designs.weave.evidence import Link, PoolSignals
 from mergewise.designs.weave.given import ALONE, HEADS, LACKING, LIMIT, Beside, output, relevance_given
-from mergewise.designs.weave.place import HELD, fitted, place_features
+from mergewise.designs.weave.place import HELD, fitted_weights, place_features
 from mergewise.text.terms import content_terms
 from tests.designs.weave.support import FILMS, MANUAL
 from tests.designs.weave.test_selection import at, candidates_of
@@ -65,7 +65,7 @@ def test_heads_are_networks_with_one_hidden_layer(monkeypatch: pytest.MonkeyPatc
     draw = np.random.default_rng(0)
     sizes = {"linear1": (4,), "hidden1": (2, 4), "out1": (2,)}
     arrays = {name: draw.normal(size=size).astype(np.float32) for name, size in sizes.items()}
-    monkeypatch.setattr(given, "fitted", lambda: arrays)
+    monkeypatch.setattr(given, "fitted_weights", lambda: arrays)
     features = draw.normal(size=(3, 5)).astype(np.float32)
     for column, value in zip(features.T, output(1, features), strict=True):
         x = [1.0, *column]
@@ -78,14 +78,14 @@ def test_heads_are_networks_with_one_hidden_layer(monkeypatch: pytest.MonkeyPatc
 def test_the_shipped_heads_take_the_features_that_are_computed() -> None:
     candidates = candidates_of(QUESTION, FILMS, MANUAL)
     beside = list(Beside(candidates, [0, 1]).features(0, 0.5))
-    assert beside == fitted()["beside_names"].tolist()
-    count = len(fitted()["place_names"])
-    assert fitted()["place"].shape == (count + 1,) and len(place_features(candidates)) == count + len(HELD)
+    assert beside == fitted_weights()["beside_names"].tolist()
+    count = len(fitted_weights()["place_names"])
+    assert fitted_weights()["place"].shape == (count + 1,) and len(place_features(candidates)) == count + len(HELD)
     for number in range(1, HEADS + 1):
         count += len(beside) + (number > 1)
-        linear, hidden, out = (fitted()[f"{part}{number}"] for part in ("linear", "hidden", "out"))
+        linear, hidden, out = (fitted_weights()[f"{part}{number}"] for part in ("linear", "hidden", "out"))
         assert (linear.shape, hidden.shape) == ((count + 1,), (len(out), count + 1))
-    assert sum(int(array.size) for array in fitted().values()) < 1e5
+    assert sum(int(array.size) for array in fitted_weights().values()) < 1e5
 
 
 def test_a_log_odd_more_before_is_one_more_after(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mergewise.designs.weave.evidence import Candidates
 from mergewise.designs.weave.parameters import Weave
-from mergewise.designs.weave.place import FAR, HELD, fitted, place_features, records_of, relevance_in_place
+from mergewise.designs.weave.place import FAR, HELD, fitted_weights, place_features, records_of, relevance_in_place
 from mergewise.designs.weave.selection import select
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
@@ -63,7 +63,7 @@ def test_features_are_those_of_a_slow_transcription(odds: list[float]) -> None:
     places = np.exp(found["place"]) - 1
     assert sorted(places.round().astype(int)) == list(everywhere)
     assert all(z[i] >= z[j] - 1e-6 for i in everywhere for j in everywhere if places[i] < places[j])
-    assert [name for name in found if name not in HELD] == fitted()["place_names"].tolist()
+    assert [name for name in found if name not in HELD] == fitted_weights()["place_names"].tolist()
 
 
 def test_the_text_below_a_likely_sentence_is_worth_more_until_the_sentence_is_sure() -> None:

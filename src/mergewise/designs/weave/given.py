@@ -1,4 +1,4 @@
-"""What a sentence is worth, given the sentences that are chosen before it.
+"""Judge sentences beside those that are chosen first.
 
 The most relevant sentence is taken as chosen, and the others are judged again beside it: what they share with it, and what they
 hold that it lacks. Then the next one is taken as chosen, and they are judged once more. Sentences that say the same of another
@@ -18,7 +18,7 @@ import numpy as np
 
 from mergewise.designs.weave.evidence import DOCUMENT, Candidates
 from mergewise.designs.weave.hops import LONGEST_EVIDENCE
-from mergewise.designs.weave.place import SURE, fitted, weighed
+from mergewise.designs.weave.place import clamped_log_odds, fitted_weights, odds_and_features
 from mergewise.protocols import FloatArray
 from mergewise.text.languages import Terms
 
@@ -33,12 +33,12 @@ def relevance_given(candidates: Candidates, relevance: FloatArray, best: Sequenc
     if not best:
         return relevance
     beside = Beside(candidates, best)
-    held, features = (part[..., best] for part in weighed(candidates))
+    held, features = (part[..., best] for part in odds_and_features(candidates))
     judged, chosen = relevance[best], list[int]()
     for number in range(1, HEADS + 1):
         at = next(i for i in np.argsort(-judged, kind="stable").tolist() if i not in chosen or len(chosen) == len(best))
         more = beside.features(at, float(judged[at])).values()
-        features = np.vstack([features, *more, *([log_odds(judged)] if chosen else [])])
+        features = np.vstack([features, *more, *([clamped_log_odds(judged)] if chosen else [])])
         chosen.append(at)
         judged = 1 / (1 + np.exp(-held - output(number, features)))
     found = relevance.copy()
@@ -46,15 +46,9 @@ def relevance_given(candidates: Candidates, relevance: FloatArray, best: Sequenc
     return found
 
 
-def log_odds(relevance: FloatArray) -> FloatArray:
-    """Return the log-odds of probabilities, which are clamped."""
-    clamped = np.clip(relevance.astype(np.float64), SURE, 1 - SURE)
-    return np.log(clamped / (1 - clamped))
-
-
 def output(number: int, features: FloatArray) -> FloatArray:
     """Return a head's output, within `LIMIT`, for features of shape (features, candidates): a linear part, and a hidden layer."""
-    weights = fitted()
+    weights = fitted_weights()
     linear, hidden, out = (weights[f"{part}{number}"] for part in ("linear", "hidden", "out"))
     inner = np.tanh(hidden[:, 1:] @ features + hidden[:, :1])
     return np.asarray(np.clip(linear[1:] @ features + linear[0] + out @ inner, -LIMIT, LIMIT), np.float32)

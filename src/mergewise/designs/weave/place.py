@@ -15,7 +15,7 @@ import numpy as np
 
 from mergewise.assemble.fragments import SectionKey
 from mergewise.designs.weave.evidence import DOCUMENT, FEATURES, START, TOKENS, Candidates, features_of
-from mergewise.protocols import FloatArray, IntArray
+from mergewise.protocols import DoubleArray, FloatArray, IntArray
 from mergewise.text.sections import place_of, search_key
 
 FAR = -9.0  # log-odds of a sentence that does not exist
@@ -42,13 +42,13 @@ def relevance_in_place(candidates: Candidates) -> FloatArray:
     """Return the probability that each candidate is needed, judged in its place, shape (candidates,)."""
     if not len(candidates.pool):
         return np.empty(0, np.float32)
-    held, features = weighed(candidates)
-    weights = fitted()["place"]
+    held, features = odds_and_features(candidates)
+    weights = fitted_weights()["place"]
     return np.asarray(1 / (1 + np.exp(-held - weights[1:] @ features - weights[0])), np.float32)
 
 
 @cache
-def fitted() -> dict[str, FloatArray]:
+def fitted_weights() -> dict[str, FloatArray]:
     """Read the fitted weights: "place" for this judgement, and those of the heads (`given`). Biases come first.
 
     "place_names" and "beside_names" are the features that they were fitted for, in order.
@@ -57,7 +57,7 @@ def fitted() -> dict[str, FloatArray]:
         return dict(file)
 
 
-def weighed(candidates: Candidates) -> tuple[FloatArray, FloatArray]:
+def odds_and_features(candidates: Candidates) -> tuple[FloatArray, FloatArray]:
     """Return the log-odds by `HELD`, shape (candidates,), and the other features, shape (features, candidates)."""
     known, parts = candidates.pool.placed
     if known is not candidates:
@@ -91,8 +91,7 @@ def place_features(candidates: Candidates) -> dict[str, FloatArray]:
     pool, signals, count = candidates.pool, candidates.signals, len(candidates.pool)
     if not count:
         return {}
-    relevance = np.clip(candidates.relevance.astype(np.float64), SURE, 1 - SURE)
-    z = np.log(relevance / (1 - relevance))
+    z = clamped_log_odds(candidates.relevance)
     # In the order of the text. A section is a run, and sentences that follow each other are in leaves that do.
     order = np.lexsort((pool.places[START], pool.places[DOCUMENT]))
     leaf, section, document, _, tokens = pool.places[:, order]
@@ -151,13 +150,19 @@ def place_features(candidates: Candidates) -> dict[str, FloatArray]:
     return found | dict(zip([f"p_{name}" for name in (*curved, "gap")], 1 / (1 + odds), strict=True))
 
 
+def clamped_log_odds(relevance: FloatArray) -> DoubleArray:
+    """Return the log-odds of probabilities, which are clamped to [SURE, 1 - SURE]."""
+    clamped = np.clip(relevance.astype(np.float64), SURE, 1 - SURE)
+    return np.asarray(np.log(clamped / (1 - clamped)))
+
+
 def _runs(keys: IntArray) -> tuple[IntArray, IntArray]:
     """Number the runs of equal keys. Return the number for each key, and where each run begins."""
     opens = np.diff(keys, prepend=-1) != 0
     return np.cumsum(opens) - 1, np.flatnonzero(opens)
 
 
-def ranks(scores: FloatArray) -> FloatArray:
+def ranks(scores: FloatArray | DoubleArray) -> FloatArray:
     """Return the rank of each score, from 0 for the highest. Ties keep their order."""
     found = np.empty(len(scores), np.float32)
     found[np.argsort(-scores, kind="stable")] = np.arange(len(scores))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from mergewise.defaults import CACHE_SIZE
 from mergewise.errors import CorruptIndex, StoreError, UsageError
-from mergewise.files import resolved
+from mergewise.files import resolved_path
 from mergewise.store.damage import REPAIR_HINT, machine_advice
 from mergewise.store.lance_versions import UNREADABLE, version_name
 from mergewise.types import AnyPath
@@ -80,10 +80,10 @@ def root_of(place: Place, root: AnyPath | Mapping[str, Path] | None = None) -> P
     The default is the folder that contains the index, or the current folder for a bucket.
     """
     if root is None:
-        return Path.cwd() if place.refresh is not None else resolved(place.directory).parent
+        return Path.cwd() if place.refresh is not None else resolved_path(place.directory).parent
     if isinstance(root, Mapping):
-        return {start: resolved(folder) for start, folder in root.items()}
-    return resolved(root)
+        return {start: resolved_path(folder) for start, folder in root.items()}
+    return resolved_path(root)
 
 
 def copy_index(source: Place, goal: Place, wait: float) -> int:
