@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
-from threading import Timer
+from threading import Barrier, Timer
 from types import SimpleNamespace
 from typing import Any
 
@@ -143,8 +143,11 @@ def test_a_process_that_has_joined_a_cluster_stays_with_it(ray: FakeRay) -> None
 
 
 def test_a_dead_worker_is_replaced_and_its_item_processed_again(ray: FakeRay, caplog: pytest.LogCaptureFixture) -> None:
+    both = Barrier(2)
+
     def die(actor: int, call: int) -> float:
         if actor in (1, 2) and call == 2:
+            both.wait(60)
             raise RuntimeError("the node is gone. Its log says more")
         return 0.0
 
