@@ -67,6 +67,7 @@ _HINT_MARKS = ("`", "<", "[", "*", "{", "..", "!!!", "???", "~~~", "///", ":")
 # Maximum characters of an HTML comment.
 _MAX_COMMENT = 5_003
 _WORD = re.compile(r"[^\W_]")
+_LONE = re.compile(r"</?[A-Za-z][^<>\n]*>|:[\w-]+:")
 _IN_LINE = re.compile(r"[^\n]")
 # Maximum characters of a text whose result is cached.
 _SHORT = 2_000
@@ -85,6 +86,11 @@ def readable(text: str) -> str:
 def says_something(text: str) -> bool:
     """Return true if a readable text contains a word or a number."""
     return _WORD.search(text) is not None
+
+
+def is_lone_mark(text: str) -> bool:
+    """Return true if a text is only a tag or a field, such as `</Note>` of MDX or `:orphan:` of Sphinx."""
+    return _LONE.fullmatch(text) is not None
 
 
 def _readable(text: str) -> str:

@@ -263,7 +263,7 @@ def test_the_candidate_before_another() -> None:
         "That ring turns.",
         "It clicks.",
     ]
-    assert [pool.before(i) for i in range(4)] == [None, 0, None, 2]
+    assert [pool.beside(i, -1) for i in range(4)] == [None, 0, None, 2]
     assert pool.fixed[:4, 4].tolist() == [1, 0, 1, 0]
     assert [pool.needs_previous(i) for i in range(4)] == [False, True, False, False]  # a heading names what "it" is
 
@@ -275,7 +275,23 @@ def test_a_section_goes_on_in_its_next_leaf() -> None:
     leaves = reader.sentences(range(6))
     pool.add([leaves[2], leaves[1]])
     firsts = [i for i, sentence in enumerate(pool.sentences) if sentence.number == 0]
-    assert [pool.before(i) for i in firsts] == [None, firsts[1] - 1]
+    assert [pool.beside(i, -1) for i in firsts] == [None, firsts[1] - 1]
+    lasts = [i - 1 for i in firsts[1:]] + [len(pool) - 1]
+    assert [pool.beside(i, 1) for i in lasts] == [firsts[1], None]
+
+
+def test_an_announcement_comes_with_what_it_announces() -> None:
+    text = f"The knurled rings {'of the pumps of this shop ' * 12}are these:\n\nA ring of brass.\n\nNo others.\n"
+    reader = reader_of(Document(id="d", title="D", text=text))
+    leaves = reader.sentences(range(9))
+    told = next(leaf for leaf in leaves.values() if leaf.text.rstrip().endswith(":"))
+    pool = SentencePool(QuestionAspects.of(QUESTION, None), {})
+    pool.add([told])
+    last = len(pool) - 1
+    assert pool.bundle(last) == (last,) and pool.missing([last]) == [told.id + 1]
+    pool.add([replace(leaves[told.id + 1], leads=())])
+    assert pool.bundle(last) == (last, last + 1) and pool.missing([last, last + 1]) == []
+    assert pool.bundle(last + 1) == (last + 1,)
 
 
 def test_a_leaf_without_sentences_has_no_candidates() -> None:
@@ -285,7 +301,7 @@ def test_a_leaf_without_sentences_has_no_candidates() -> None:
     leaves = reader.sentences(range(3))
     pool.add([replace(leaves[0], sentences=(), leads=()), leaves[1], replace(leaves[2], sentences=(), leads=())])
     assert [pool.at(leaf, number) for leaf in (0, 2) for number in (0, -1)] == [None] * 4
-    assert pool.before(0) is None and pool.at(1, -1) == len(pool) - 1
+    assert pool.beside(0, -1) is None and pool.at(1, -1) == len(pool) - 1
 
 
 def test_relations_are_question_words_outside_names() -> None:

@@ -313,19 +313,19 @@ class SentencePool:
         size = len(self.leaves[leaf].sentences) if leaf in self.leaves else 0
         return self._first[leaf] + number % size if -size <= number < size else None
 
-    def before(self, candidate: int) -> int | None:
-        """Return the candidate before this one in its section, or None if it is unknown."""
+    def beside(self, candidate: int, step: int) -> int | None:
+        """Return the candidate before (-1) or after (1) this one in its section, or None if it is unknown."""
         sentence = self.sentences[candidate]
-        if sentence.number > 0:
-            return candidate - 1
-        last = self.at(sentence.leaf.id - 1, -1)
-        return last if last is not None and self.sentences[last].section == sentence.section else None
+        if 0 <= sentence.number + step < len(sentence.leaf.sentences):
+            return candidate + step
+        found = self.at(sentence.leaf.id + step, min(step, 0))
+        return found if found is not None and self.sentences[found].section == sentence.section else None
 
     def bundle(self, candidate: int, *, previous: bool = True) -> tuple[int, ...] | None:
         """Return the candidates to show with this one, itself included, in the order of the text.
 
-        These are its lead, the lead of that one, and, with `previous`, the sentence that its first word points back to. Returns
-        None if one of them is unknown.
+        These are its lead, the lead of that one, and, with `previous`, the sentence that its first word points back to. What says
+        little without the next one comes with it. Returns None if one of them is unknown.
         """
         chain = [candidate]
         while (lead := self.leads.get(chain[-1])) is not None:
@@ -334,17 +334,24 @@ class SentencePool:
                 return None
             chain.append(found)
         if previous and len(chain) == 1 and self.needs_previous(candidate):
-            before = self.before(candidate)
+            before = self.beside(candidate, -1)
             chain += [before] if before is not None else []
-        following = self.leads.get(candidate + 1)
-        led = len(chain) == 1 and following is not None and self.at(*following) == candidate
-        if led and announces(self.sentences[candidate].text):
-            return candidate, candidate + 1  # it says little alone
+        following = self.beside(candidate, 1)
+        if len(chain) == 1 and following is not None and announces(self.sentences[candidate].text):
+            lead = self.leads.get(following)
+            if self.sentences[candidate].sentence.kind == "prose" if lead is None else self.at(*lead) == candidate:
+                return candidate, following
         return tuple(reversed(chain))
 
     def missing(self, among: Iterable[int]) -> list[int]:
-        """Return the unknown leaves with the leads of these candidates."""
-        leaves = (self.leads[i][0] for i in among if i in self.leads)
+        """Return the unknown leaves with the leads of these candidates, and those that go on after an announcement."""
+        leaves = []
+        for i in among:
+            leaf, number = self.sentences[i]
+            if i in self.leads:
+                leaves.append(self.leads[i][0])
+            elif number + 1 == len(leaf.sentences) and announces(self.sentences[i].text):
+                leaves.append(leaf.id + 1)
         return [leaf for leaf in dict.fromkeys(leaves) if leaf not in self._first]
 
     def needs_previous(self, candidate: int) -> bool:
