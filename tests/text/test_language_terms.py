@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mergewise.text.languages import Terms, shares_of_forms
@@ -109,6 +109,7 @@ def literal(terms: dict[str, str], texts: list[str], languages: tuple[str, ...])
 @given(
     st.text(alphabet=ALPHABET, max_size=30), st.lists(st.text(alphabet=ALPHABET, max_size=60), max_size=4), LANGUAGES
 )
+@example("า", ["I\u0301า"], ("de",))
 def test_the_finder_matches_the_full_analysis(question: str, texts: list[str], languages: tuple[str, ...]) -> None:
     terms = {form: forms[0] for _, _, forms in term_places(question, languages) for form in forms}
     finder = FormFinder({form: (term,) for form, term in terms.items()}, languages)

@@ -59,8 +59,9 @@ def composed(text: str) -> tuple[str, Sequence[int]]:
     """Return the text with each letter and its marks as one character (NFC), and the offset of each of its characters."""
     if text.isascii() or unicodedata.is_normalized("NFC", text):
         return text, range(len(text))
-    parts = [(match.start(), unicodedata.normalize("NFC", match[0])) for match in _CLUSTER.finditer(text)]
-    return "".join(part for _, part in parts), [start for start, part in parts for _ in part]
+    parts = [(*match.span(), unicodedata.normalize("NFC", match[0])) for match in _CLUSTER.finditer(text)]
+    offsets = [end - len(part) + at if at else start for start, end, part in parts for at in range(len(part))]
+    return "".join(part for *_, part in parts), offsets
 
 
 # a character with its marks, or with the vowel and the end of its Korean syllable

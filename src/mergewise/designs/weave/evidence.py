@@ -336,12 +336,16 @@ class SentencePool:
         if previous and len(chain) == 1 and self.needs_previous(candidate):
             before = self.beside(candidate, -1)
             chain += [before] if before is not None else []
-        following = self.beside(candidate, 1)
-        if len(chain) == 1 and following is not None and announces(self.sentences[candidate].text):
-            lead = self.leads.get(following)
-            if self.sentences[candidate].sentence.kind == "prose" if lead is None else self.at(*lead) == candidate:
-                return candidate, following
-        return tuple(reversed(chain))
+        announced = self._announced(candidate) if len(chain) == 1 else None
+        return tuple(reversed(chain)) if announced is None else (candidate, announced)
+
+    def _announced(self, candidate: int) -> int | None:
+        """Return the candidate that this one announces: the next one, unless that needs another one."""
+        sentence = self.sentences[candidate]
+        following = self.beside(candidate, 1) if announces(sentence.text) else None
+        lead = None if following is None else self.leads.get(following)
+        is_announced = sentence.sentence.kind == "prose" if lead is None else self.at(*lead) == candidate
+        return following if is_announced else None
 
     def missing(self, among: Iterable[int]) -> list[int]:
         """Return the unknown leaves with the leads of these candidates, and those that go on after an announcement."""

@@ -18,7 +18,6 @@ from mergewise.designs.weave.submodular import Objective, maximise
 from mergewise.models.record import Models
 from mergewise.protocols import FloatArray
 from mergewise.text.blocks import SEPARATOR, heading_parts, opens_with, path_levels
-from mergewise.text.markup import is_lone_mark
 from mergewise.tracing import span
 from mergewise.types import GAP, Cause, Step
 
@@ -46,7 +45,7 @@ def select(
     """
     first = pointed if parameters.first else ()
     pool, relevance = candidates.pool, relevance_in_place(candidates)
-    best = [i for i in by_score(relevance)[:CONSIDERED] if not is_lone_mark(pool.sentences[i].text)]
+    best = by_score(relevance)[:CONSIDERED]
     relevance = relevance_given(candidates, relevance, best)
     best.sort(key=lambda i: -relevance[i])
     needed = needed_by(pool, list(dict.fromkeys([*best, *first])), parameters.previous)
