@@ -179,7 +179,8 @@ def search_onward(candidates: Candidates, follower: Follower, k: int, trace: lis
     asked = open_question(candidates, follower) if k and len(candidates.pool) else None
     if asked is None:
         return None
-    (query, gain), reader, pool = asked, follower.reader, candidates.pool
+    # Names and rare words say what is missing. Vectors would find no more, and cost four times as much.
+    (query, gain), reader, pool = asked, follower.reader.searching_by("text"), candidates.pool
     found = {leaf: score for leaf, score in reader.rank(query, k, by="search") if leaf not in pool.scores}
     pool.add(reader.sentences([leaf for leaf in found if leaf not in pool.leaves]).values())
     asked_for = query.replace("\n", " ")
