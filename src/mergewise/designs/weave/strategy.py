@@ -183,10 +183,8 @@ def search_onward(candidates: Candidates, follower: Follower, k: int, trace: lis
     (query, gain), reader, pool = asked, follower.reader.searching_by("text"), candidates.pool
     found = {leaf: score for leaf, score in reader.rank(query, k, by="search") if leaf not in pool.scores}
     pool.add(reader.sentences([leaf for leaf in found if leaf not in pool.leaves]).values())
-    asked_for = query.replace("\n", " ")
-    trace.append(
-        Step("search", f"{len(found)} further leaves for missing facts, expected gain {gain:.2f}: {asked_for}")
-    )
+    reason = f"{len(found)} further leaves for missing facts, expected gain {gain:.2f}: {' '.join(query.splitlines())}"
+    trace.append(Step("search", reason))
     return found
 
 
