@@ -4,7 +4,8 @@ python -m benchmarks.answers fit       fit the weights on the first halves, with
 python -m benchmarks.answers errors    right and wrong answers by level of confidence, on --split
 python -m benchmarks.answers show      print each question over the manuals with its answer, for reading
 python -m benchmarks.answers adversarial   sure and wrong answers to questions with false premises, unknown names and near
-                                       misses, by kind, and the curve of risk and coverage as adversarial.csv in the cache
+                                       misses, by kind, and the curve of risk and coverage as adversarial.csv in the cache;
+                                       its corpora in other languages are in --manuals: benchmarks/manuals/README.md
 
 An answer is right if its quotations contain a gold answer from the gold's place, or nine tenths of a gold's spans.
 Unanswerable questions over the manuals measure how often an answer is invented. Multi-hop questions (2wiki) keep the ranking from
@@ -23,7 +24,7 @@ from typing import TypeAlias
 import numpy as np
 
 import mergewise
-from benchmarks import manuals
+from benchmarks import manuals, sets
 from benchmarks.corpus import bench_folder
 from benchmarks.manuals import Asked
 from mergewise.engine import Index
@@ -207,13 +208,13 @@ def show(cache: Path, split: str) -> None:
 # -- adversarial questions
 
 
-def adversarial(cache: Path, split: str, embedder: str) -> None:
+def adversarial(cache: Path, split: str, embedder: str, corpora: Path | None) -> None:
     """Print the outcomes of the adversarial questions and of the answerable ones next to them, and the curve of both."""
     rows = manuals.load_adversarial(split)  # type: ignore[arg-type]
     counts: dict[tuple[str, str], Counter[str]] = {}
     curve: list[tuple[float, bool, bool]] = []
     for corpus in dict.fromkeys(row["corpus"] for row in rows):
-        index = manuals.opened_corpus(corpus, cache, embedder)
+        index = sets.opened("questions" if corpus == "manuals" else corpus, cache, corpora, embedder)
         for row in rows:
             if row["corpus"] != corpus:
                 continue
@@ -265,9 +266,10 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=150, help="Questions per question set")
     parser.add_argument("--embedder", default="minilm", choices=("minilm", "e5", "none"))
     parser.add_argument("--cache", type=Path, default=Path("weave.cache"))
+    parser.add_argument("--manuals", type=Path, help="folder with the manuals")
     options = parser.parse_args()
     if options.what == "adversarial":
-        adversarial(options.cache, options.split, options.embedder)
+        adversarial(options.cache, options.split, options.embedder, options.manuals)
     elif options.what == "fit":
         fit(options.cache, options.limit)
     elif options.what == "errors":

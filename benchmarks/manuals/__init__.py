@@ -79,15 +79,6 @@ def load_adversarial(split: Split) -> list[dict[str, Any]]:
     return [row for row in rows if split == "all" or row["half"] == HALVES[split]]
 
 
-def opened_corpus(name: str, cache: Path, embedder: str) -> Index:
-    """Open the index of a corpus of `adversarial`: a folder of manuals, or a set of `data/languages`."""
-    if name.startswith("manuals"):
-        return opened(cache, embedder, FOLDER.with_name(name))
-    index = mergewise.open(cache / f"{name}-{embedder}", embedder=embedder)
-    index.add(load_question_set(FOLDER.parents[1] / "languages" / name).documents)
-    return index
-
-
 def opened(cache: Path, embedder: str = "minilm", folder: Path = FOLDER) -> Index:
     """Open the index of a folder of manuals in `cache`, building it if missing."""
     if not folder.is_dir():
