@@ -148,10 +148,10 @@ def test_adversarial_questions_are_new_and_halved() -> None:
     assert len({question_hash(row["question"]) for row in rows}) == len(rows)
     assert all(bool(row["answers"]) == (row["kind"] == "answerable") for row in rows)
     halves = Counter((row["language"], bool(row["answers"]), row["half"]) for row in rows)
-    for language, least in {"en": (30, 15), "fr": (31, 25), "de": (20, 14)}.items():
+    for language, least in {"en": (30, 15), "fr": (40, 35), "de": (25, 18)}.items():
         for answerable in (False, True):
             in_halves = [halves[language, answerable, half] for half in ("tune", "report")]
-            assert min(in_halves) >= least[answerable] and abs(in_halves[0] - in_halves[1]) <= 2
+            assert min(in_halves) >= least[answerable] and abs(in_halves[0] - in_halves[1]) <= 3
     if RESERVED.is_file():
         reserved = set(RESERVED.read_text(encoding="utf-8").split())
         assert not [row["id"] for row in rows if question_hash(row["question"]) in reserved]

@@ -11,7 +11,6 @@ from typing import Any, Literal
 import mergewise
 from mergewise import Span
 from mergewise.engine import Index
-from mergewise.evaluate.loaders import load_question_set
 from mergewise.evaluate.metrics import Score, score_context
 from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.run import Split
