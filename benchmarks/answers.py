@@ -41,6 +41,7 @@ from mergewise.types import Answer, Span
 
 SETS = ("manuals", "squad", "covidqa", "2wiki")
 RANKED = SETS[:3]  # sets for fitting the ranking of sentences
+LANGUAGES = ("manuals-fr", "handbook-fr", "fastapi-de", "debian-faq-de", "handbook-de", "debian-faq-nl", "debian-reference-es")
 RIDGE = 1e-2
 
 Rows: TypeAlias = tuple[DoubleArray, DoubleArray, float]
@@ -72,15 +73,20 @@ def rows_of(index: Index, asked: Sequence[Asked], names: Sequence[str]) -> tuple
     return np.array(features), np.array(answers, float)
 
 
-def fit(cache: Path, limit: int) -> None:
+def fit(cache: Path, limit: int, corpora: Path | None) -> None:
     for embedder, standing in (("minilm", extractive.WITH_VECTORS), ("none", extractive.WITHOUT_VECTORS)):
         names = [name for name in standing if name != "bias"]
-        sets = [load_asked(name, cache, embedder, "dev", limit) for name in SETS]
-        rows = [(*rows_of(index, asked, names), len(asked)) for index, asked in sets[: len(RANKED)]]
+        loaded = [load_asked(name, cache, embedder, "dev", limit) for name in SETS]
+        rows = [(*rows_of(index, asked, names), len(asked)) for index, asked in loaded[: len(RANKED)]]
         _print_weights(f"{embedder}, ranking", names, logistic(rows))
-        found, sure = fit_confidence([list(judged(index, asked)) for index, asked in sets])
-        _print_weights(f"{embedder}, found", _names(FOUND, embedder != "none"), found)
-        _print_weights(f"{embedder}, sure", _names(SURE, embedder != "none"), sure)
+        groups = [list(judged(index, asked)) for index, asked in loaded]
+        # the embedder knows English alone, so that both kinds of confidence are fitted on questions in other languages
+        groups.append([result for _, result in judged_adversarial("dev", cache, "minilm", corpora)])
+        groups.append([one for name in LANGUAGES for one in judged(*load_language(name, cache, "dev", corpora))])
+        vectors = embedder != "none"
+        found, sure = fit_confidence([[one for one in group if one.vectors == vectors] for group in groups])
+        _print_weights(f"{embedder}, found", _names(FOUND, vectors), found)
+        _print_weights(f"{embedder}, sure", list(_sure_weights(vectors))[1:], sure)
 
 
 def _print_weights(what: str, names: Sequence[str], weights: DoubleArray) -> None:

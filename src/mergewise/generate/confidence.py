@@ -1,19 +1,20 @@
 """Confidence of quotations: the probabilities that the documents answer the question, and that the first quotation does.
 
-Each is a logistic function of a few signals: the overlap of the first quotation with the question, and its lead over the other
-candidates. `benchmarks/answers.py` fits the weights on first halves with ridge regularisation.
+Each is a logistic function of a few signals: the overlap of the first quotation with the question, and weave's own judgements.
+`benchmarks/answers.py` fits the weights on first halves with ridge regularisation.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from math import exp
+from math import exp, log
 from typing import NamedTuple
 
-from mergewise.text.languages import Terms
+from mergewise.text.languages import UNKNOWN, Terms, likely_language
 from mergewise.text.question import PLAIN, answer_type, asked_names, offers
 from mergewise.text.support.premises import lacks_denial
+from mergewise.types import Evidence
 
 MOST_MARGIN = 3.0
 
@@ -29,7 +30,7 @@ SURE = {
     "lacks_kind": -0.46,
     "identified": 0.49,
 }
-SURE_WITHOUT_VECTORS = {"bias": -2.70, "asked": 2.00, "margin": 0.85, "lacks_kind": -1.49}
+SURE_WITHOUT_VECTORS = {"bias": -1.51, "covered": 1.05, "told": 1.71, "relevance": 1.10}
 FOUND_FROM, SURE_FROM = 0.4, 0.58
 """Thresholds: the minimum probabilities that something was found, and that the first quotation answers for sure."""
 FOUND_EXACTLY_FROM = 0.05
@@ -38,38 +39,37 @@ FOUND_EXACTLY_FROM = 0.05
 _VERSION = re.compile(r"\b(?:version(?:added|changed)?|since|deprecated)(?:::)?\s+\d+(?:\.\d+)+|\b\d+\.\d+\.\d+\b")
 _QUANTITY = (
     r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|dozen|hundred|thousand|million|once|twice|every|each|forever|"
-    r"never|no|unlimited|indefinitely|always|all|any)\b"
+    r"never|no|unlimited|indefinitely|always|all|any|deux|trois|quatre|cinq|sept|huit|neuf|dix|cent|mille|fois|chaque|tou(?:te)?s|"
+    r"aucune?|jamais|toujours|illimité\w*|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|hundert|tausend|(?:ein|zwei|drei)mal|"
+    r"jede[mnrs]?|alle|täglich|keine?|nie|immer|unbegrenzt\w*)\b"
 )
-_DEMANDS = (
-    (
-        re.compile(r"^\W*(?:why|how come|warum|wieso|weshalb|pourquoi)\b", re.IGNORECASE),
-        re.compile(
+_DEMANDS = [
+    tuple(re.compile(words, re.IGNORECASE) for words in pair)
+    for pair in (
+        (
+            r"^\W*(?:why|how come|warum|wieso|weshalb|pourquoi)\b",
             r"\b(?:because|since|so|therefore|thus|hence|due to|owing|reasons?|why|avoid\w*|prevent\w*|ensur\w+|allow\w*|"
             r"purpose|caus\w+|means|in order|otherwise|weil|da|damit|denn|um|wegen|daher|deshalb|grund|parce|car|afin|donc|"
             r"pour|puisque|raison)\b",
-            re.IGNORECASE,
         ),
-    ),
-    (
-        re.compile(r"^\W*(?:who|whom|whose|wer|wem|qui)\b", re.IGNORECASE),
-        re.compile(r"(?<=[^\W\dA-Z] )[A-Z][a-z’'.-]+\b|(?<=[,;(] )[A-Z][a-z’'.-]+\b"),
-    ),
-    (
-        re.compile(
-            r"\b(?:how (?:many|much|long|old|far|tall|large|big|high|deep|often)|combien|wie (?:viele?|lange|oft))\b",
-            re.IGNORECASE,
+        (r"^\W*(?:who|whom|whose|wer|wem|qui)\b", r"(?-i:(?:[^\W\dA-Z]|[,;(]) \[?[A-Z][a-z’'.-]+\b)"),
+        (
+            r"\b(?:how (?:many|much|long|old|far|tall|large|big|high|deep|often)|combien|quel âge|"
+            r"wie (?:viele?n?|lange|oft|alt))\b",
+            _QUANTITY,
         ),
-        re.compile(_QUANTITY, re.IGNORECASE),
-    ),
-    (
-        re.compile(r"\b(?:default|value|valeur|wert|maximum|minimum)\b", re.IGNORECASE),
-        re.compile(
+        (r"\b(?:(?:what|which) year|quelle année|welche[mns] Jahr)\b", r"\b\d{3,4}\b"),
+        (
+            r"\b(?:how much|combien|wie ?viel)\b.*\b(?:costs?|paid|pay|earns?|coûte\w*|kost\w+|verdien\w+)\b",
+            r"[$€£¥]|\b(?:euros?|dollars?|pounds?|free|gratuit\w*|gratis|kostenlos\w*)\b",
+        ),
+        (
+            r"\b(?:default|value|valeur|wert|maximum|minimum)\b",
             rf"{_QUANTITY}|(?<![:\w])[`'\"‘“]\S|\b(?-i:True|False|None)\b|\bdefaults?(?: value)? (?:to|is|are)\b|\bdefault:\s*\S",
-            re.IGNORECASE,
         ),
-    ),
-)
-"""Questions for a reason, a person, a quantity or a value, and what a quotation that answers them has at least."""
+    )
+]
+"""Questions for a reason, a person, a quantity, a year, a price or a value, and what a quotation that answers has at least."""
 
 
 class Signals(NamedTuple):
@@ -80,29 +80,33 @@ class Signals(NamedTuple):
 
     Attributes:
         cosine: Cosine of the best sentence with the question, or None without vectors.
-        nearest: 1 if no other sentence has a higher cosine, or None without vectors.
+        nearest: 1 if no other sentence has a higher cosine.
+        margin: Log-odds of the best sentence minus those of the best one outside of the quotation, at most `MOST_MARGIN`.
+        relevance: Log-odds that the best sentence is needed.
         named: Share of the terms in names.
         asked: Share of the other terms.
         covered: Share of all terms.
+        told: Logarithm of 1 plus the number of terms in the best sentence itself.
         missing: Weighted share of the terms that the quoted document lacks.
-        margin: Log-odds of the best sentence minus those of the best one outside of the quotation, at most 3.
         lacks_kind: 1 if the question asks for a number, a time or a place, and the quotation has none.
         lacks_name: An identifier or number of the question is not in the quotation, its headings, title and file name, nor in
             the sentence that led to it. A plain name may also be in other passages of the document. The answer is not sure
-            then, nor if the question asks why something is not so and the quotation denies nothing.
+            then, nor if the question asks why something is so that the best sentence denies, or the other way round.
         identified: 1 if the question has identifiers or numbers, and none is missing.
-        lacks_form: The question asks for a reason, a person, a quantity or a value, and the quotation has no words of that form.
-            So does the header of a table without a row. The answer is not sure then.
+        lacks_form: The question asks for a reason, a person, a quantity, a year or a value, and the quotation has no words of
+            that form. So does the header of a table without a row. The answer is not sure then.
         exactly: The question has exact names (versions, clauses), and the quotation or its headings have all of them.
     """
 
     cosine: float | None
-    nearest: float | None
+    nearest: float
+    margin: float
+    relevance: float
     named: float
     asked: float
     covered: float
+    told: float
     missing: float
-    margin: float
     lacks_kind: float
     lacks_name: bool = False
     identified: float = 0.0
@@ -115,25 +119,25 @@ class Signals(NamedTuple):
         question: str,
         quoted: str,
         around: str,
+        best: Evidence,
         *,
-        passages: str = "",
-        cosine: float | None,
-        nearest: float | None,
-        missing: float,
+        nearest: float,
         margin: float,
+        passages: str = "",
     ) -> Signals:
-        """Compute the signals of the quotation `quoted`.
+        """Compute the signals of the quotation `quoted`, whose best sentence is `best`.
 
         `around` has its headings, names and leading sentence, and `passages` the other text that was found in its document.
         """
-        telling, evidence = Terms(question), f"{' › '.join(around.splitlines())}\n{quoted}"
-        terms = telling.all
+        language = likely_language(f"{question}\n{passages}")
+        telling = Terms(question, {} if language == UNKNOWN else {language: {}})
+        terms, evidence = telling.all, f"{' › '.join(around.splitlines())}\n{quoted}"
         asked = asked_names(question)
         names = telling.within(" ".join(name.text for name in asked)) & terms
-        (held,) = telling.held([evidence])
+        held, told = telling.held([evidence, best.text])
         wanted = answer_type(question)
         named_ones = [name for name in asked if name.kind != "noun"]
-        lacks_name = lacks_denial(question, evidence) or any(
+        lacks_name = lacks_denial(question, evidence, best.text) or any(
             not name.is_in(evidence) and not (name.kind in PLAIN and name.is_in(passages)) for name in named_ones
         )
         # the number of a version is no quantity
@@ -141,13 +145,15 @@ class Signals(NamedTuple):
         lines = [line for line in quoted.splitlines() if line.strip()]
         worded = [line for line in lines if any(map(str.isalnum, line))]
         return cls(
-            cosine=cosine,
+            cosine=best.cosine,
             nearest=nearest,
+            margin=min(margin, MOST_MARGIN),
+            relevance=log_odds(best.relevance),
             named=share(held, names),
             asked=share(held, terms - names),
             covered=share(held, terms),
-            missing=missing,
-            margin=min(margin, MOST_MARGIN),
+            told=log(1 + len(told)),
+            missing=1 - best.document_terms,
             lacks_kind=float(wanted is not None and not offers(quoted, wanted)),
             lacks_name=lacks_name,
             identified=float(not lacks_name and any(name.kind not in PLAIN for name in named_ones)),
@@ -168,11 +174,17 @@ class Signals(NamedTuple):
         return _logistic(self, SURE_WITHOUT_VECTORS if self.cosine is None else SURE)
 
 
+def log_odds(probability: float) -> float:
+    """Return the log-odds of a probability, which is clamped to [0.0001, 0.9999]."""
+    clamped = min(max(probability, 1e-4), 1 - 1e-4)
+    return log(clamped / (1 - clamped))
+
+
 def share(held: Collection[str], terms: frozenset[str]) -> float:
     """Return the share of the terms that are held, or 1 without terms."""
     return len(terms.intersection(held)) / len(terms) if terms else 1.0
 
 
 def _logistic(signals: Signals, weights: Mapping[str, float]) -> float:
-    total = sum(weight * getattr(signals, name) for name, weight in weights.items() if name != "bias")
-    return 1 / (1 + exp(-weights["bias"] - total))
+    # the signal "bias" is 1
+    return 1 / (1 + exp(-sum(weight * getattr(signals, name, 1.0) for name, weight in weights.items())))

@@ -11,10 +11,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from math import exp, log
+from math import exp
 from typing import NamedTuple
 
-from mergewise.generate.confidence import FOUND_EXACTLY_FROM, FOUND_FROM, MOST_MARGIN, SURE_FROM, Signals, share
+from mergewise.generate.confidence import FOUND_EXACTLY_FROM, FOUND_FROM, SURE_FROM, Signals, log_odds, share
 from mergewise.generate.marks import escape_marks
 from mergewise.generate.mode import Request
 from mergewise.generate.prompts import REFUSAL
@@ -110,7 +110,7 @@ def answer(request: Request, models: Models) -> Answer:
     def unlikely(quotation: Quotation) -> float:
         """Rank by the log-odds of the best sentence, and by the terms of the question that the whole quotation has."""
         paths = (f"{one.text}\n{heading_path(one.title, one.headings)}" for one in quotation.citations)
-        return -_log_odds(quotation.best.probability) - COVERED * share(content_terms("\n".join(paths)), terms)
+        return -log_odds(quotation.best.probability) - COVERED * share(content_terms("\n".join(paths)), terms)
 
     quotations = quotations if sure else tuple(sorted(quotations, key=unlikely))
     hedge = [] if sure else [f"{missing} {PLACES}" if unknown else LIKELY if found else NEAREST]
@@ -187,16 +187,14 @@ def signals_of(context: Context, quotes: Sequence[Quote], first: Quotation) -> S
     if lead is not None:
         passage = context.passages[lead.number - 1]
         around += [lead.evidence.text, lead.evidence.span.doc_id, heading_path(passage.title, passage.headings)]
-    cosines = [quote.evidence.cosine for quote in quotes if quote.evidence.cosine is not None]
     return Signals.of(
         context.question,
         "\n".join(citation.text for citation in first.citations),
         "\n".join(around),
-        cosine=best.cosine,
-        nearest=None if best.cosine is None else float(best.cosine >= max(cosines)),
+        best,
+        nearest=float(best.cosine == max(quote.evidence.cosine or -1 for quote in quotes)),
+        margin=log_odds(first.best.probability) - log_odds(second.probability if second else 0),
         passages="\n".join(passage.text for passage in context.passages if passage.spans[0].doc_id == best.span.doc_id),
-        missing=1 - best.document_terms,
-        margin=MOST_MARGIN if second is None else _log_odds(first.best.probability) - _log_odds(second.probability),
     )
 
 
@@ -237,7 +235,7 @@ def features(evidence: Evidence, terms: frozenset[str]) -> dict[str, float]:
     """Compute the features of a sentence for a question with these terms. Without vectors, "cosine" is missing."""
     said = content_terms(evidence.text)
     known = {
-        "relevance": _log_odds(min(max(evidence.relevance, 1e-4), 1 - 1e-4)),
+        "relevance": log_odds(evidence.relevance),
         "terms": evidence.terms,
         "path_terms": evidence.path_terms,
         # a sentence that only repeats the question does not answer it
@@ -251,10 +249,6 @@ def probability(known: Mapping[str, float]) -> float:
     weights = WITH_VECTORS if "cosine" in known else WITHOUT_VECTORS
     # the feature "bias" is 1
     return 1 / (1 + exp(-sum(weight * known.get(name, 1.0) for name, weight in weights.items())))
-
-
-def _log_odds(probability: float) -> float:
-    return log(probability / (1 - probability))
 
 
 def _with_neighbours(

@@ -130,9 +130,9 @@ PLAIN: tuple[NameKind, ...] = ("name", "names")
 
 _CODE = re.compile(r"`+([^`\n]{1,200})`+")
 _NUMBER = re.compile(r"v?(\d+(?:[.,]\d+)*(?:(?:a|b|rc|dev|post)\d+)?)", re.IGNORECASE)
-# an identifier with its parts, an option such as --no-headers, and a protocol such as HTTP/2
+# an identifier with its parts, an option such as --no-headers, a macro such as @reboot, and a protocol such as HTTP/2
 _PIECE = re.compile(
-    r"(?<![\w-])--[^\W\d_][\w-]*|\b[A-Z]{2,}/\d+(?:\.\d+)*|(?<![^\W_])_*[^\W_]\w*(?:[.,]\w+)*(?P<called>\(|=(?=\w))?"
+    r"(?<![\w-])(?:--|@)[^\W\d_][\w-]*|\b[A-Z]{2,}/\d+(?:\.\d+)*|(?<![^\W_])_*[^\W_]\w*(?:[.,]\w+)*(?P<called>\(|=(?=\w))?"
 )
 _HUMP = re.compile(r"(?<=[^\W_A-Z])(?=[A-Z])")
 _NAME_PART = re.compile(r"\d+|[^\W\d_]+")
@@ -229,14 +229,14 @@ def asked_names(question: str) -> tuple[AskedName, ...]:
             plain = word.strip("<>/()[]{}.,:;=\"'")
             if _NUMBER.fullmatch(plain):
                 found.append((match.start(), AskedName(plain, "number")))
-            elif len(plain) > 1 and re.fullmatch(r"[\w-]+", plain):
-                found.append((match.start(), AskedName(plain, "code")))
+            elif re.fullmatch(r"@?(?:\w+\.)*[\w-]{2,}", plain) and not _FILE.fullmatch(plain):
+                found.append((match.start(), AskedName(plain.rpartition(".")[2], "code")))
     # Identifiers and numbers. Of a dotted name, each part that looks like an identifier counts, or the last one.
     for match in _PIECE.finditer(rest):
         piece = match[0].rstrip("(=")
         if number := _NUMBER.fullmatch(piece):
             found.append((match.start(), AskedName(number[1], "number")))
-        elif piece.startswith("--") or "/" in piece or _FILE.fullmatch(piece):
+        elif piece.startswith(("--", "@")) or "/" in piece or _FILE.fullmatch(piece):
             found.append((match.start(), AskedName(piece, "code")))
         elif not piece[0].isdigit():
             parts = piece.split(".")

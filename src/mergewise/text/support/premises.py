@@ -91,15 +91,18 @@ def _share(terms: frozenset[str], text: str) -> float:
     return len(terms & content_terms(text)) / max(1, len(terms))
 
 
-def lacks_denial(question: str, quoted: str) -> bool:
-    """Return True if a question asks why something is not so, or no longer so, and the quotation does not say that."""
+def lacks_denial(question: str, quoted: str, best: str) -> bool:
+    """Return True if a question asks why something is not so, or no longer so, and the quotation does not say that.
+
+    Also if it asks why something is so, and the best sentence of the quotation denies something.
+    """
     if not _ASKS_WHY.match(question):
         return False
     ends = content_terms(question) & _DEAD
+    if ends and not ends & content_terms(quoted):
+        return True
     denied = says_no(question) or denies(question, quoted)
-    return (bool(ends) and not ends & content_terms(quoted)) or (
-        denied and not says_no(quoted) and not denies(quoted, question)
-    )
+    return not (says_no(best) or denies(best, question)) if denied else says_no(best)
 
 
 @cache
