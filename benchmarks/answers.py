@@ -1,6 +1,6 @@
 """Answers without a model: weights of `generate.extractive` and `generate.confidence`, and how often answers are right.
 
-python -m benchmarks.answers fit       fit the weights on the first halves, with and without vectors
+python -m benchmarks.answers fit       fit the weights on the first halves, with and without vectors; needs --manuals
 python -m benchmarks.answers errors    right and wrong answers by level of confidence, on --split
 python -m benchmarks.answers show      print each question over the manuals with its answer, for reading
 python -m benchmarks.answers adversarial   sure and wrong answers to questions with false premises, unknown names and near
@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -29,11 +29,12 @@ from benchmarks.corpus import bench_folder
 from benchmarks.manuals import Asked
 from mergewise.engine import Index
 from mergewise.evaluate.loaders import load_question_set
+from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.run import chosen_questions
 from mergewise.evaluate.tuning.weights import logistic
 from mergewise.evaluate.words import normalise
 from mergewise.generate import extractive
-from mergewise.generate.confidence import FOUND, SURE, Signals
+from mergewise.generate.confidence import FOUND, SURE, SURE_WITHOUT_VECTORS, Signals
 from mergewise.generate.quotable_texts import QuotableTexts
 from mergewise.protocols import DoubleArray
 from mergewise.text.terms import content_terms
@@ -41,7 +42,19 @@ from mergewise.types import Answer, Span
 
 SETS = ("manuals", "squad", "covidqa", "2wiki")
 RANKED = SETS[:3]  # sets for fitting the ranking of sentences
-LANGUAGES = ("manuals-fr", "handbook-fr", "fastapi-de", "debian-faq-de", "handbook-de", "debian-faq-nl", "debian-reference-es")
+LANGUAGES = (
+    (
+        "manuals-fr",
+        "handbook-fr",
+        "handbook-de",
+        "handbook-pt",
+        "fastapi-de",
+        "fastapi-es",
+        "debian-faq-de",
+        "debian-faq-nl",
+    ),
+    ("xquad-de", "xquad-es"),
+)
 RIDGE = 1e-2
 
 Rows: TypeAlias = tuple[DoubleArray, DoubleArray, float]
@@ -79,14 +92,50 @@ def fit(cache: Path, limit: int, corpora: Path | None) -> None:
         loaded = [load_asked(name, cache, embedder, "dev", limit) for name in SETS]
         rows = [(*rows_of(index, asked, names), len(asked)) for index, asked in loaded[: len(RANKED)]]
         _print_weights(f"{embedder}, ranking", names, logistic(rows))
-        groups = [list(judged(index, asked)) for index, asked in loaded]
-        # the embedder knows English alone, so that both kinds of confidence are fitted on questions in other languages
-        groups.append([result for _, result in judged_adversarial("dev", cache, "minilm", corpora)])
-        groups.append([one for name in LANGUAGES for one in judged(*load_language(name, cache, "dev", corpora))])
         vectors = embedder != "none"
-        found, sure = fit_confidence([[one for one in group if one.vectors == vectors] for group in groups])
-        _print_weights(f"{embedder}, found", _names(FOUND, vectors), found)
-        _print_weights(f"{embedder}, sure", list(_sure_weights(vectors))[1:], sure)
+        # a question may be in a language that the embedder does not know
+        groups = [
+            [one for one in judged(index, asked) if (one.signals.cosine is not None) == vectors]
+            for index, asked in loaded
+        ]
+        found_names = [name for name in FOUND if name != "bias" and (name != "cosine" or vectors)]
+        _print_weights(f"{embedder}, found", found_names, fit_found(groups, found_names))
+        if vectors:
+            _print_weights("sure", list(SURE)[1:], fit_sure(groups, list(SURE)[1:]))
+    # MiniLM knows English alone, so most questions in other languages are answered without vectors
+    hostile = manuals.load_adversarial("dev")
+    of_corpora = {
+        corpus: [_as_asked(row) for row in hostile if row["corpus"] == corpus] for corpus in _corpora(hostile)
+    }
+    groups = [
+        [one for name, asked in of_corpora.items() for one in judged(_opened(name, cache, "minilm", corpora), asked)],
+        *(
+            [
+                one
+                for name in names
+                for one in judged(_opened(name, cache, "minilm", corpora), sets.asked(name, "dev", 60))
+            ]
+            for names in LANGUAGES
+        ),
+    ]
+    without = [[one for one in group if one.signals.cosine is None] for group in groups]
+    _print_weights(
+        "without vectors, sure", list(SURE_WITHOUT_VECTORS)[1:], fit_sure(without, list(SURE_WITHOUT_VECTORS)[1:])
+    )
+
+
+def _as_asked(row: Mapping[str, Any]) -> Asked:
+    """Return a row of the adversarial questions, whose gold has no place."""
+    question = Question(row["id"], row["question"], tuple(row["answers"]), ())
+    return Asked(question, ((),) if row["answers"] else (), (), row["kind"], row["half"])
+
+
+def _corpora(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(row["corpus"] for row in rows))
+
+
+def _opened(corpus: str, cache: Path, embedder: str, corpora: Path | None) -> Index:
+    return sets.opened("questions" if corpus == "manuals" else corpus, cache, corpora, embedder)
 
 
 def _print_weights(what: str, names: Sequence[str], weights: DoubleArray) -> None:
@@ -125,24 +174,23 @@ def judged(index: Index, asked: Sequence[Asked]) -> Iterator[Judged]:
         yield Judged(one, answer, quoted.signals, is_right(answer, one), is_right(first, one))
 
 
-def fit_confidence(sets: Sequence[Sequence[Judged]]) -> tuple[DoubleArray, DoubleArray]:
-    """Fit the weights of `confidence.FOUND` and `confidence.SURE`, each with the bias in front.
+def fit_found(groups: Sequence[Sequence[Judged]], names: Sequence[str]) -> DoubleArray:
+    """Fit the weights of `confidence.FOUND`, with the bias in front.
 
-    FOUND: positives are the right answers, negatives the answers to unanswerable questions; wrong answers are left out.
-    SURE: positives are right answers, among the questions whose names are all in the evidence.
-    Every set has the same weight; the unanswerable questions weigh twice as much.
+    Positives are the right answers, negatives the answers to unanswerable questions; wrong answers are left out. Every set has
+    the same weight; the unanswerable questions weigh twice as much.
     """
-    vectors = sets[0][0].signals.cosine is not None
-    answered = [_rows([one for one in judged if one.right], _names(FOUND, vectors), 1.0) for judged in sets]
-    absent = [one for judged in sets for one in judged if not one.asked.answerable]
-    twice = _rows(absent, _names(FOUND, vectors), 0.0, weight=2)
-    complete = [[one for one in judged if not one.signals.lacks_name] for judged in sets]
-    sure = [_rows(judged, _names(SURE, vectors)) for judged in complete]
-    return logistic([*answered, twice], RIDGE), logistic(sure, RIDGE)
+    answered = [_rows([one for one in judged if one.right], names, 1.0) for judged in groups]
+    absent = [one for judged in groups for one in judged if not one.asked.answerable]
+    return logistic([*answered, _rows(absent, names, 0.0, weight=2)], RIDGE)
 
 
-def _names(weights: Mapping[str, float], vectors: bool) -> list[str]:
-    return [name for name in weights if name != "bias" and (vectors or name not in ("cosine", "nearest"))]
+def fit_sure(groups: Sequence[Sequence[Judged]], names: Sequence[str]) -> DoubleArray:
+    """Fit the weights of `confidence.SURE`, with the bias in front, on the answers that no rule keeps from being sure.
+
+    Positives are the right answers. Every group has the same weight.
+    """
+    return logistic([_rows([one for one in judged if one.signals.sure()], names) for judged in groups], RIDGE)
 
 
 def _rows(judged: Sequence[Judged], names: Sequence[str], label: float | None = None, weight: int = 1) -> Rows:
@@ -156,7 +204,7 @@ def is_right(answer: Answer, asked: Asked) -> bool:
     quoted = [citation.span for citation in answer.citations]
     said = normalise(" ".join(citation.text for citation in answer.citations))
     for gold in asked.golds:
-        held = _share_held(quoted, gold)
+        held = _share_held(quoted, gold) if gold else 0.5  # the place does not count
         if held >= 0.9 or (asked.parts and held > 0 and all(normalise(part) in said for part in asked.parts)):
             return True
         if held > 0 and any(normalise(text) in said for text in asked.question.answers):
@@ -219,8 +267,8 @@ def adversarial(cache: Path, split: str, embedder: str, corpora: Path | None) ->
     rows = manuals.load_adversarial(split)  # type: ignore[arg-type]
     counts: dict[tuple[str, str], Counter[str]] = {}
     curve: list[tuple[float, bool, bool]] = []
-    for corpus in dict.fromkeys(row["corpus"] for row in rows):
-        index = sets.opened("questions" if corpus == "manuals" else corpus, cache, corpora, embedder)
+    for corpus in _corpora(rows):
+        index = _opened(corpus, cache, embedder, corpora)
         for row in rows:
             if row["corpus"] != corpus:
                 continue
@@ -277,7 +325,7 @@ def main() -> None:
     if options.what == "adversarial":
         adversarial(options.cache, options.split, options.embedder, options.manuals)
     elif options.what == "fit":
-        fit(options.cache, options.limit)
+        fit(options.cache, options.limit, options.manuals)
     elif options.what == "errors":
         errors(options.cache, options.split, options.limit, options.embedder)
     else:

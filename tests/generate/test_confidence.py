@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import pytest
 
+from mergewise import Span
 from mergewise.generate.confidence import MOST_MARGIN, Signals
+from mergewise.types import Evidence
 
 QUESTION = "What is the default timeout of the Client of HTTPX?"
 
 
-def signals(question: str, quoted: str, around: str = "", *, vectors: bool = True, margin: float = 2.0) -> Signals:
-    cosine = 0.6 if vectors else None
-    nearest = 1.0 if vectors else None
-    return Signals.of(question, quoted, around, cosine=cosine, nearest=nearest, missing=0.1, margin=margin)
+def signals(
+    question: str, quoted: str, around: str = "", *, vectors: bool = True, margin: float = 2.0, relevance: float = 0.5
+) -> Signals:
+    best = Evidence(
+        span=Span("a", 0, len(quoted)),
+        text=quoted,
+        needed=(),
+        relevance=relevance,
+        cosine=0.6 if vectors else None,
+        terms=0.5,
+        path_terms=0.5,
+        document_terms=0.9,
+    )
+    return Signals.of(question, quoted, around, best, nearest=float(vectors), margin=margin, passages=quoted)
 
 
 def test_shares_of_names_and_of_other_terms() -> None:
@@ -40,10 +52,53 @@ def test_a_leading_sentence_covers_only_the_names() -> None:
         ("Who wrote the module?", "The module has examples.", "The module was written by Ada Brix."),
         ("How many threads are started?", "Changed in version 3.10: threads are safe.", "It starts four threads."),
         ("What is the maximum depth?", "The maximum depth of recursion.", "The maximum depth is `deep`."),
+        ("In welchem Jahr begann das Projekt?", "Das Projekt begann im Sommer.", "Das Projekt begann im Juni 2014."),
+        ("Combien de fois est-elle appelée ?", "Elle est appelée.", "Elle est appelée deux fois."),
+        ("Wie oft werden Protokolle geprüft?", "Protokolle werden geprüft.", "Sie werden jede Stunde geprüft."),
+        ("Combien coûte le cours ?", "Le cours a 3 leçons.", "Le cours coûte 30 euros."),
     ],
 )
 def test_a_quotation_has_the_form_that_the_question_asks_for(question: str, lacks: str, has: str) -> None:
     assert signals(question, lacks, lacks).sure() == 0 < signals(question, has, has).sure()
+
+
+@pytest.mark.parametrize(
+    ("question", "otherwise", "so"),
+    [
+        (
+            "Pourquoi la fonction modifie-t-elle les variables ?",
+            "La fonction ne modifie aucune variable, car elle est pure.",
+            "La fonction modifie les variables, car elle est impure.",
+        ),
+        (
+            "Warum prüft das Programm keine Anfragen?",
+            "Das Programm prüft Anfragen, da sie fremd sind.",
+            "Das Programm prüft keine Anfragen, da sie sicher sind.",
+        ),
+        (
+            "Why does the server restart?",
+            "The server does not restart, because it is stable.",
+            "The server restarts, because it reads its settings again.",
+        ),
+    ],
+)
+def test_a_reason_for_the_opposite_is_never_sure(question: str, otherwise: str, so: str) -> None:
+    assert signals(question, otherwise).sure() == 0 < signals(question, so).sure()
+
+
+@pytest.mark.parametrize("name", ["`@app.blitz`", "`app.blitz`", "@blitz", "`blitz`"])
+def test_a_name_in_code_is_looked_for(name: str) -> None:
+    assert signals(f"Was macht der Dekorator {name}?", "Der Dekorator `@app.get` der app.").lacks_name
+    assert not signals(f"Was macht der Dekorator {name}?", "Der Dekorator `@app.blitz` der app.").lacks_name
+
+
+def test_terms_are_those_of_the_texts_language() -> None:
+    french = signals("Que fait le serveur avec les fichiers ?", "Le serveur lit un fichier.", vectors=False)
+    assert french.covered == 1
+    more = signals(
+        "Que fait le serveur avec les fichiers ?", "Le serveur lit un fichier.", vectors=False, relevance=0.9
+    )
+    assert french.sure() < more.sure()
 
 
 @pytest.mark.parametrize("vectors", [True, False])

@@ -10,10 +10,11 @@ from typing import Literal
 import pytest
 
 import mergewise
-from mergewise import Document
+from mergewise import Document, Span
 from mergewise.engine import Index
 from mergewise.readers import read_file
 from mergewise.store import postings
+from mergewise.types import Evidence
 
 STANDARD = """# Controls
 
@@ -102,7 +103,8 @@ def test_the_header_of_a_table_is_never_sure() -> None:
 
     header = "| Code | Meaning |\n| --- | --- |"
     for quoted, lacks in ((header, True), (f"{header}\n| 1 | lost |", False), ("Code 1 means lost.", False)):
-        signals = Signals.of("What does Code mean?", quoted, "", cosine=None, nearest=None, missing=0, margin=3)
+        best = Evidence(Span("a", 0, 1), quoted, (), 0.5, None, 0.5, 0.5, 0.5)
+        signals = Signals.of("What does Code mean?", quoted, "", best, nearest=0, margin=3)
         assert signals.lacks_form is lacks
 
 
