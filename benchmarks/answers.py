@@ -52,6 +52,7 @@ LANGUAGES = (
         "fastapi-es",
         "debian-faq-de",
         "debian-faq-nl",
+        "debian-reference-es",
     ),
     ("xquad-de", "xquad-es"),
 )
