@@ -34,7 +34,7 @@ from mergewise.evaluate.run import chosen_questions
 from mergewise.evaluate.tuning.weights import logistic
 from mergewise.evaluate.words import normalise
 from mergewise.generate import extractive
-from mergewise.generate.confidence import FOUND, SURE, SURE_WITHOUT_VECTORS, Signals
+from mergewise.generate.confidence import FOUND, SURE, SURE_ABROAD, SURE_WITHOUT_VECTORS, Signals
 from mergewise.generate.quotable_texts import QuotableTexts
 from mergewise.protocols import DoubleArray
 from mergewise.text.terms import content_terms
@@ -101,9 +101,9 @@ def fit(cache: Path, limit: int, corpora: Path | None) -> None:
         ]
         found_names = [name for name in FOUND if name != "bias" and (name != "cosine" or vectors)]
         _print_weights(f"{embedder}, found", found_names, fit_found(groups, found_names))
-        if vectors:
-            _print_weights("sure", list(SURE)[1:], fit_sure(groups, list(SURE)[1:]))
-    # MiniLM knows English alone, so most questions in other languages are answered without vectors
+        _, *sure_names = SURE if vectors else SURE_WITHOUT_VECTORS
+        _print_weights(f"{embedder}, sure", sure_names, fit_sure(groups, sure_names))
+    # MiniLM knows English alone, so questions in other languages are answered without vectors
     hostile = manuals.load_adversarial("dev")
     of_corpora = {
         corpus: [_as_asked(row) for row in hostile if row["corpus"] == corpus] for corpus in _corpora(hostile)
@@ -119,10 +119,9 @@ def fit(cache: Path, limit: int, corpora: Path | None) -> None:
             for names in LANGUAGES
         ),
     ]
-    without = [[one for one in group if one.signals.cosine is None] for group in groups]
-    _print_weights(
-        "without vectors, sure", list(SURE_WITHOUT_VECTORS)[1:], fit_sure(without, list(SURE_WITHOUT_VECTORS)[1:])
-    )
+    _, *names = SURE_ABROAD
+    abroad = [[one for one in group if one.signals.abroad and one.signals.cosine is None] for group in groups]
+    _print_weights("abroad, sure", names, fit_sure(abroad, names))
 
 
 def _as_asked(row: Mapping[str, Any]) -> Asked:

@@ -12,7 +12,14 @@ QUESTION = "What is the default timeout of the Client of HTTPX?"
 
 
 def signals(
-    question: str, quoted: str, around: str = "", *, vectors: bool = True, margin: float = 2.0, relevance: float = 0.5
+    question: str,
+    quoted: str,
+    around: str = "",
+    *,
+    vectors: bool = True,
+    margin: float = 2.0,
+    relevance: float = 0.5,
+    language: str = "en",
 ) -> Signals:
     best = Evidence(
         span=Span("a", 0, len(quoted)),
@@ -24,7 +31,9 @@ def signals(
         path_terms=0.5,
         document_terms=0.9,
     )
-    return Signals.of(question, quoted, around, best, nearest=float(vectors), margin=margin, passages=quoted)
+    return Signals.of(
+        question, quoted, around, best, nearest=float(vectors), margin=margin, language=language, passages=quoted
+    )
 
 
 def test_shares_of_names_and_of_other_terms() -> None:
@@ -92,13 +101,20 @@ def test_a_name_in_code_is_looked_for(name: str) -> None:
     assert not signals(f"Was macht der Dekorator {name}?", "Der Dekorator `@app.blitz` der app.").lacks_name
 
 
-def test_terms_are_those_of_the_texts_language() -> None:
-    french = signals("Que fait le serveur avec les fichiers ?", "Le serveur lit un fichier.", vectors=False)
-    assert french.covered == 1
-    more = signals(
-        "Que fait le serveur avec les fichiers ?", "Le serveur lit un fichier.", vectors=False, relevance=0.9
+@pytest.mark.parametrize("language", ["fr", "en"])
+def test_terms_and_weights_are_those_of_the_texts_language(language: str) -> None:
+    likely, less = (
+        signals(
+            "Que fait le serveur avec les fichiers ?",
+            "Le serveur lit un fichier.",
+            vectors=False,
+            relevance=relevance,
+            language=language,
+        )
+        for relevance in (0.9, 0.5)
     )
-    assert french.sure() < more.sure()
+    french = language == "fr"
+    assert (less.covered == 1) is french and (less.sure() < likely.sure()) is french
 
 
 @pytest.mark.parametrize("vectors", [True, False])

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from math import exp, log
+from math import exp, log1p
 from typing import NamedTuple
 
-from mergewise.text.languages import UNKNOWN, Terms, likely_language
+from mergewise.models.scores import log_odds
+from mergewise.text.languages import ENGLISH, UNKNOWN, Terms
 from mergewise.text.question import PLAIN, answer_type, asked_names, offers
 from mergewise.text.support.premises import lacks_denial
 from mergewise.types import Evidence
@@ -30,8 +31,9 @@ SURE = {
     "lacks_kind": -0.46,
     "identified": 0.49,
 }
-SURE_WITHOUT_VECTORS = {"bias": -1.50, "covered": 0.98, "told": 1.68, "relevance": 1.08}
-"""Fitted on questions in other languages. The bias is 0.1 above the fitted one, so that more answers are sure."""
+SURE_WITHOUT_VECTORS = {"bias": -2.70, "asked": 2.00, "margin": 0.85, "lacks_kind": -1.49}
+SURE_ABROAD = {"bias": -1.50, "covered": 0.98, "told": 1.68, "relevance": 1.08}
+"""Weights without vectors in other languages than English. The bias is 0.1 above the fitted one, so that more is sure."""
 FOUND_FROM, SURE_FROM = 0.4, 0.58
 """Thresholds: the minimum probabilities that something was found, and that the first quotation answers for sure."""
 FOUND_EXACTLY_FROM = 0.05
@@ -80,6 +82,7 @@ class Signals(NamedTuple):
     headings and names) that led to it over a hop. A share is 1 if the question has no such terms.
 
     Attributes:
+        abroad: The text is in another language than English, or in an unknown one.
         cosine: Cosine of the best sentence with the question, or None without vectors.
         nearest: 1 if no other sentence has a higher cosine.
         margin: Log-odds of the best sentence minus those of the best one outside of the quotation, at most `MOST_MARGIN`.
@@ -99,6 +102,7 @@ class Signals(NamedTuple):
         exactly: The question has exact names (versions, clauses), and the quotation or its headings have all of them.
     """
 
+    abroad: bool
     cosine: float | None
     nearest: float
     margin: float
@@ -124,13 +128,13 @@ class Signals(NamedTuple):
         *,
         nearest: float,
         margin: float,
+        language: str = ENGLISH,
         passages: str = "",
     ) -> Signals:
-        """Compute the signals of the quotation `quoted`, whose best sentence is `best`.
+        """Compute the signals of the quotation `quoted` in a language (or `UNKNOWN`), whose best sentence is `best`.
 
         `around` has its headings, names and leading sentence, and `passages` the other text that was found in its document.
         """
-        language = likely_language(f"{question}\n{passages}")
         telling = Terms(question, {} if language == UNKNOWN else {language: {}})
         terms, evidence = telling.all, f"{' › '.join(around.splitlines())}\n{quoted}"
         asked = asked_names(question)
@@ -146,6 +150,7 @@ class Signals(NamedTuple):
         lines = [line for line in quoted.splitlines() if line.strip()]
         worded = [line for line in lines if any(map(str.isalnum, line))]
         return cls(
+            abroad=language != ENGLISH,
             cosine=best.cosine,
             nearest=nearest,
             margin=min(margin, MOST_MARGIN),
@@ -153,7 +158,7 @@ class Signals(NamedTuple):
             named=share(held, names),
             asked=share(held, terms - names),
             covered=share(held, terms),
-            told=log(1 + len(told)),
+            told=log1p(len(told)),
             missing=1 - best.document_terms,
             lacks_kind=float(wanted is not None and not offers(quoted, wanted)),
             lacks_name=lacks_name,
@@ -166,26 +171,21 @@ class Signals(NamedTuple):
 
     def found(self) -> float:
         """Return the probability that the documents answer the question."""
-        return _logistic(self, FOUND_WITHOUT_VECTORS if self.cosine is None else FOUND)
+        return logistic(self._asdict(), FOUND_WITHOUT_VECTORS if self.cosine is None else FOUND)
 
     def sure(self) -> float:
         """Return the probability that the first quotation answers the question."""
         if self.lacks_name or self.lacks_form:
             return 0.0
-        return _logistic(self, SURE_WITHOUT_VECTORS if self.cosine is None else SURE)
+        without = SURE_ABROAD if self.abroad else SURE_WITHOUT_VECTORS
+        return logistic(self._asdict(), without if self.cosine is None else SURE)
 
 
-def log_odds(probability: float) -> float:
-    """Return the log-odds of a probability, which is clamped to [0.0001, 0.9999]."""
-    clamped = min(max(probability, 1e-4), 1 - 1e-4)
-    return log(clamped / (1 - clamped))
+def logistic(known: Mapping[str, float], weights: Mapping[str, float]) -> float:
+    """Return the logistic function of the weighted sum of what is known. The weight "bias" counts whole."""
+    return 1 / (1 + exp(-sum(weight * known.get(name, 1.0) for name, weight in weights.items())))
 
 
 def share(held: Collection[str], terms: frozenset[str]) -> float:
     """Return the share of the terms that are held, or 1 without terms."""
     return len(terms.intersection(held)) / len(terms) if terms else 1.0
-
-
-def _logistic(signals: Signals, weights: Mapping[str, float]) -> float:
-    # the signal "bias" is 1
-    return 1 / (1 + exp(-sum(weight * getattr(signals, name, 1.0) for name, weight in weights.items())))

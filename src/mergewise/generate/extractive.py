@@ -11,15 +11,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from math import exp
 from typing import NamedTuple
 
-from mergewise.generate.confidence import FOUND_EXACTLY_FROM, FOUND_FROM, SURE_FROM, Signals, log_odds, share
+from mergewise.generate.confidence import FOUND_EXACTLY_FROM, FOUND_FROM, SURE_FROM, Signals, logistic, share
 from mergewise.generate.marks import escape_marks
 from mergewise.generate.mode import Request
 from mergewise.generate.prompts import REFUSAL
 from mergewise.generate.quotable_texts import QuotableTexts
 from mergewise.models.record import Models
+from mergewise.models.scores import log_odds
+from mergewise.text.languages import likely_language
 from mergewise.text.light import MARGIN
 from mergewise.text.markup import readable, says_something
 from mergewise.text.question import AskedName, asked_names
@@ -40,7 +41,7 @@ QUOTE = 500
 LONGEST_QUOTE = 800
 """Maximum characters of a sentence together with the sentences that it needs; a longer one is quoted alone."""
 OPENING = 2000
-"""Characters at the beginning of a document that may name its own state."""
+"""Characters at the beginning of a document that may name its own state, and of a context that tell its language."""
 # weights that rank the sentences, fitted by `benchmarks/answers.py`
 WITH_VECTORS = {
     "bias": -1.24,
@@ -194,6 +195,7 @@ def signals_of(context: Context, quotes: Sequence[Quote], first: Quotation) -> S
         best,
         nearest=float(best.cosine == max(quote.evidence.cosine or -1 for quote in quotes)),
         margin=log_odds(first.best.probability) - log_odds(second.probability if second else 0),
+        language=likely_language(f"{context.question}\n{context.text[:OPENING]}"),
         passages="\n".join(passage.text for passage in context.passages if passage.spans[0].doc_id == best.span.doc_id),
     )
 
@@ -246,9 +248,7 @@ def features(evidence: Evidence, terms: frozenset[str]) -> dict[str, float]:
 
 
 def probability(known: Mapping[str, float]) -> float:
-    weights = WITH_VECTORS if "cosine" in known else WITHOUT_VECTORS
-    # the feature "bias" is 1
-    return 1 / (1 + exp(-sum(weight * known.get(name, 1.0) for name, weight in weights.items())))
+    return logistic(known, WITH_VECTORS if "cosine" in known else WITHOUT_VECTORS)
 
 
 def _with_neighbours(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import islice
+from math import log
 from threading import Lock
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -52,6 +53,12 @@ def logistic(logits: DoubleArray) -> DoubleArray:
 
 def logit(shares: DoubleArray) -> DoubleArray:
     return np.asarray(np.log(shares) - np.log1p(-shares), np.float64)
+
+
+def log_odds(probability: float) -> float:
+    """Return the log-odds of a probability, which is clamped to [0.0001, 0.9999]."""
+    clamped = min(max(probability, 1e-4), 1 - 1e-4)
+    return log(clamped / (1 - clamped))
 
 
 def logits_of(reranker: Reranker, question: str, texts: Sequence[str]) -> FloatArray:

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from mergewise.designs.strategies import assemble
 from mergewise.designs.weave import strategy
 from mergewise.designs.weave.completeness import (
-    LEAST,
     SECTION_FEATURES,
     SECTION_WEIGHTS,
     best_by_section,
@@ -149,7 +148,7 @@ def test_features_match_the_slow_transcription(candidates: Candidates) -> None:
     found = section_features(candidates, shown)
     assert found.shape == (len(shown), len(SECTION_FEATURES)) and list(shown) == list(candidates.pool.members)
     for row, (section, members) in zip(found.tolist(), candidates.pool.members.items(), strict=True):
-        sure = min(max(max(float(candidates.relevance[i]) for i in members), LEAST), 1 - LEAST)
+        sure = min(max(max(float(candidates.relevance[i]) for i in members), 1e-4), 1 - 1e-4)
         named = slow_named(candidates, section)
         compared = named * (candidates.pool.asked.kind == "comparison")
         assert row == pytest.approx(

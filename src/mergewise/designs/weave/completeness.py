@@ -24,6 +24,7 @@ import numpy.typing as npt
 from mergewise.assemble.fragments import SectionKey
 from mergewise.designs.weave.evidence import DOCUMENT, SECTION, TOKENS, Candidates
 from mergewise.designs.weave.submodular import Selection
+from mergewise.models.scores import log_odds
 from mergewise.protocols import FloatArray
 from mergewise.text.names import names_of_title
 from mergewise.types import Passage
@@ -123,8 +124,6 @@ SECTION_WEIGHTS = {
 }
 SECTION_FEATURES = tuple(SECTION_WEIGHTS)[1:]
 
-LEAST = 1e-4  # relevance is clamped to [LEAST, 1 - LEAST]
-
 
 def scored_passages(
     passages: Sequence[Passage],
@@ -186,8 +185,7 @@ def section_features(candidates: Candidates, shown: Mapping[SectionKey, float]) 
     }
     rows = []
     for section, relevance in shown.items():
-        sure = min(max(relevance, LEAST), 1 - LEAST)
         share = named.get(section, 0.0)
         surest = max(map(trust.__getitem__, sources.get(section, ())), default=0.0)
-        rows.append((np.log(sure / (1 - sure)), share, share * (pool.asked.kind == "comparison"), surest))
+        rows.append((log_odds(relevance), share, share * (pool.asked.kind == "comparison"), surest))
     return np.array(rows, np.float32).reshape(len(rows), len(SECTION_FEATURES))
