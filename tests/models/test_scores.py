@@ -13,7 +13,7 @@ from tests.support import HashEmbedder
 
 from mergewise.errors import ModelError
 from mergewise.models.record import EmbedderUtilities, Models, RerankerUtilities, WordUtilities
-from mergewise.models.scores import PairMemory, RememberingReranker, logistic, scale_of, unit_interval
+from mergewise.models.scores import PairMemory, RememberingReranker, log_odds, logistic, scale_of, unit_interval
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import FloatArray
 
@@ -149,3 +149,8 @@ def test_other_models_are_passed_on_unchanged() -> None:
     embedder = HashEmbedder()
     models = Models(count_tokens, embedder, stored_tokens=True).for_question()
     assert (models.embedder, models.reranker, models.stored_tokens) == (embedder, None, True)
+
+
+def test_log_odds_are_the_inverse_of_the_logistic_function() -> None:
+    odds = [log_odds(probability) for probability in (0.0, 0.25, 0.5, 1.0)]
+    assert logistic(np.array(odds)) == pytest.approx([1e-4, 0.25, 0.5, 1 - 1e-4])
