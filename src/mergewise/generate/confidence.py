@@ -34,6 +34,7 @@ SURE = {
 SURE_WITHOUT_VECTORS = {"bias": -2.70, "asked": 2.00, "margin": 0.85, "lacks_kind": -1.49}
 SURE_ABROAD = {"bias": -1.55, "covered": 0.94, "told": 1.74, "relevance": 1.06}
 """Weights without vectors in other languages than English. The bias is 0.1 above the fitted one, so that more is sure."""
+HALF = 0.5  # without vectors, a sure answer in such a language has at least this share of the question's terms
 FOUND_FROM, SURE_FROM = 0.4, 0.58
 """Thresholds: the minimum probabilities that something was found, and that the first quotation answers for sure."""
 FOUND_EXACTLY_FROM = 0.05
@@ -175,9 +176,10 @@ class Signals(NamedTuple):
 
     def sure(self) -> float:
         """Return the probability that the first quotation answers the question."""
-        if self.lacks_name or self.lacks_form:
+        abroad = self.abroad and self.cosine is None
+        if self.lacks_name or self.lacks_form or (abroad and self.covered < HALF):
             return 0.0
-        without = SURE_ABROAD if self.abroad else SURE_WITHOUT_VECTORS
+        without = SURE_ABROAD if abroad else SURE_WITHOUT_VECTORS
         return logistic(self._asdict(), without if self.cosine is None else SURE)
 
 
