@@ -123,3 +123,10 @@ def test_more_covered_terms_raise_the_confidence(vectors: bool) -> None:
     more = signals(QUESTION, "The default timeout of httpx.Client is five seconds.", vectors=vectors)
     assert 0 < less.found() < more.found() < 1 and 0 <= less.sure() < more.sure() < 1
     assert signals(QUESTION, "The timeout.", margin=99).margin == MOST_MARGIN
+
+
+def test_without_vectors_a_sure_answer_abroad_has_half_of_the_terms() -> None:
+    half = signals("Welche Farbe hat der Turm?", "Der Turm ist rot.", vectors=False, language="de")
+    assert half.covered == 0.5 and half.sure() > 0
+    assert half._replace(covered=0.49).sure() == 0 < half._replace(covered=0.49, cosine=0.6).sure()
+    assert half._replace(covered=0.49, abroad=False).sure() > 0
