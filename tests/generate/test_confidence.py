@@ -64,7 +64,13 @@ def test_a_leading_sentence_covers_only_the_names() -> None:
         ("In welchem Jahr begann das Projekt?", "Das Projekt begann im Sommer.", "Das Projekt begann im Juni 2014."),
         ("Combien de fois est-elle appelée ?", "Elle est appelée.", "Elle est appelée deux fois."),
         ("Wie oft werden Protokolle geprüft?", "Protokolle werden geprüft.", "Sie werden jede Stunde geprüft."),
-        ("Combien coûte le cours ?", "Le cours a 3 leçons.", "Le cours coûte 30 euros."),
+        ("Combien coûte le cours ?", "Le cours est payant.", "Le cours coûte 30 CHF."),
+        ("In what year was Pompeii destroyed?", "Pompeii was destroyed in summer.", "Pompeii was destroyed in AD 79."),
+        (
+            "Why do tests run in parallel?",
+            "Tests do not run in parallel because they share state.",
+            "Tests run in parallel because they do not share state.",
+        ),
     ],
 )
 def test_a_quotation_has_the_form_that_the_question_asks_for(question: str, lacks: str, has: str) -> None:

@@ -190,11 +190,6 @@ def test_a_directive_announces_only_deeper_text() -> None:
     assert units_of(".. note:: Careful\n\n   Hot.") == [(".. note:: Careful\n\n   Hot.", None)]
 
 
-def test_a_lone_tag_stands_between_an_announcement_and_its_code() -> None:
-    text = "So it is:\n\n<Sandpack>\n\n```js\nrun();\n```\n\n</Sandpack>"
-    assert [unit.lead for unit in split_units(text)] == [None, None, 0, None]
-
-
 def test_the_body_of_a_note_is_prose() -> None:
     assert units_of(".. note::\n\n   It is hot. It burns.")[1:] == [("It is hot.", None), ("It burns.", None)]
 

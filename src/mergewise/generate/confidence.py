@@ -62,18 +62,14 @@ _DEMANDS = [
             r"wie (?:viele?n?|lange|oft|alt))\b",
             _QUANTITY,
         ),
-        (r"\b(?:(?:what|which) year|quelle année|welche[mns] Jahr)\b", r"\b\d{3,4}\b"),
-        (
-            r"\b(?:how much|combien|wie ?viel)\b.*\b(?:costs?|paid|pay|earns?|coûte\w*|kost\w+|verdien\w+)\b",
-            r"[$€£¥]|\b(?:euros?|dollars?|pounds?|free|gratuit\w*|gratis|kostenlos\w*)\b",
-        ),
+        (r"\b(?:(?:what|which) year|quelle année|welche[mns] Jahr)\b", r"\d"),
         (
             r"\b(?:default|value|valeur|wert|maximum|minimum)\b",
             rf"{_QUANTITY}|(?<![:\w])[`'\"‘“]\S|\b(?-i:True|False|None)\b|\bdefaults?(?: value)? (?:to|is|are)\b|\bdefault:\s*\S",
         ),
     )
 ]
-"""Questions for a reason, a person, a quantity, a year, a price or a value, and what a quotation that answers has at least."""
+"""Questions for a reason, a person, a quantity, a year or a value, and what a quotation that answers has at least."""
 
 
 class Signals(NamedTuple):

@@ -67,8 +67,6 @@ _HINT_MARKS = ("`", "<", "[", "*", "{", "..", "!!!", "???", "~~~", "///", ":")
 # Maximum characters of an HTML comment.
 _MAX_COMMENT = 5_003
 _WORD = re.compile(r"[^\W_]")
-# a tag such as `</Note>` of MDX, or a field such as `:orphan:` of Sphinx
-_LONE = re.compile(r"\s*+(?:</?[A-Za-z][\w.-]*+(?:\s[^<>\n]*+)?/?>|:[\w-]++:)\s*")
 _IN_LINE = re.compile(r"[^\n]")
 # Maximum characters of a text whose result is cached.
 _SHORT = 2_000
@@ -85,8 +83,8 @@ def readable(text: str) -> str:
 
 
 def says_something(text: str) -> bool:
-    """Return true if a readable text contains a word or a number, and is not only a tag or a field."""
-    return _WORD.search(text) is not None and _LONE.fullmatch(text) is None
+    """Return true if a readable text contains a word or a number."""
+    return _WORD.search(text) is not None
 
 
 def _readable(text: str) -> str:

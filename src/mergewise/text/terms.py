@@ -60,7 +60,9 @@ def composed(text: str) -> tuple[str, Sequence[int]]:
     if text.isascii() or unicodedata.is_normalized("NFC", text):
         return text, range(len(text))
     parts = [(*match.span(), unicodedata.normalize("NFC", match[0])) for match in _CLUSTER.finditer(text)]
-    offsets = [end - len(part) + at if at else start for start, end, part in parts for at in range(len(part))]
+    offsets = [
+        max(start, end - len(part) + at) if at else start for start, end, part in parts for at in range(len(part))
+    ]
     return "".join(part for *_, part in parts), offsets
 
 

@@ -181,7 +181,9 @@ def test_the_trace_gives_reasons_and_lists_left_out_sentences(monkeypatch: pytes
     assert not {span for step in left for span in step.inputs} & set(taken.inputs)
 
 
-def test_a_lone_tag_is_no_candidate() -> None:
+def test_a_lone_tag_is_not_selected() -> None:
     text = "<Note>\n\nThe frobnicator opens the valve of the pump.\n\n</Note>\n"
     candidates = candidates_of("frobnicator", Document(id="d", title="", text=text), relevance=0.5)
-    assert [sentence.text for sentence in candidates.pool.sentences] == ["The frobnicator opens the valve of the pump."]
+    (said,) = at(candidates, "The frobnicator")
+    assert len(candidates.pool) == 3
+    assert select(candidates, 100, Models(count_tokens), Weave(), [])[0] == [said]

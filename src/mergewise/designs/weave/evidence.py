@@ -70,6 +70,8 @@ TEXT_WEIGHTS = dict(zip(WEIGHTS, _BY_TEXT, strict=True))
 LEAF, SECTION, DOCUMENT, START, TOKENS = range(5)
 """Rows of `SentencePool.places`."""
 
+TAG = re.compile(r"</?[A-Z]\w*>")
+"""A tag of a component in MDX, such as `</Note>`, which says nothing."""
 COMMON = 8  # a name with more definitions is too common to follow
 PREFIX = 5  # letters to compare, so that "directed" matches "director"
 MENTION = 0.7  # share of an exact name that neither a heading nor the start of a line has
@@ -343,6 +345,8 @@ class SentencePool:
         """Return the candidate that this one announces: the next one, unless that needs another one."""
         sentence = self.sentences[candidate]
         following = self.beside(candidate, 1) if announces(sentence.text) else None
+        if following is not None and TAG.fullmatch(self.sentences[following].text):
+            return None
         lead = None if following is None else self.leads.get(following)
         is_announced = sentence.sentence.kind == "prose" if lead is None else self.at(*lead) == candidate
         return following if is_announced else None

@@ -10,7 +10,7 @@ import numpy as np
 from mergewise.assemble.fragments import SectionKey
 from mergewise.assemble.sentences import SentenceInLeaf, next_start, section_of
 from mergewise.designs.weave.completeness import worthwhile
-from mergewise.designs.weave.evidence import Candidates, SentencePool, by_score
+from mergewise.designs.weave.evidence import TAG, Candidates, SentencePool, by_score
 from mergewise.designs.weave.given import relevance_given
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.place import records_of, relevance_in_place
@@ -45,7 +45,7 @@ def select(
     """
     first = pointed if parameters.first else ()
     pool, relevance = candidates.pool, relevance_in_place(candidates)
-    best = by_score(relevance)[:CONSIDERED]
+    best = [i for i in by_score(relevance)[:CONSIDERED] if not TAG.fullmatch(pool.sentences[i].text)]
     relevance = relevance_given(candidates, relevance, best)
     best.sort(key=lambda i: -relevance[i])
     needed = needed_by(pool, list(dict.fromkeys([*best, *first])), parameters.previous)

@@ -13,7 +13,7 @@ _NEGATIVE = NEGATIONS | frozenset(
     "nicht kein keine keinen keiner nie niemals ne pas jamais aucun aucune nunca jamás não nem niet geen nooit не нет ни никогда "
     "не́ inte ikke nie 不 没 沒 無 无 ない ません 않 없".split()
 )
-_NOT = re.compile(r"n['’]t\b|\bn['’](?=\w)", re.IGNORECASE)
+_NOT = re.compile(r"n['’]t\b|(?<!['’])\bn['’](?=\w)", re.IGNORECASE)
 _DENIES = re.compile(
     r"\b(?:lack\w*|absen\w+|fail\w*|refus\w+|den(?:y|ies|ied)|prevent\w*|avoid\w*|exclud\w+|unable|hardly|few|little|free of|"
     r"instead|rather|reject\w*|stop\w*|cease\w*|abandon\w*|only|except\w*)\b",

@@ -26,6 +26,9 @@ OWN_TERMS = 0.5
 _ASKS_WHY = re.compile(
     r"^\W*(?:why|how come|warum|wieso|weshalb|pourquoi|por qu[eé]|perch[eé]|waarom|почему)\b", re.IGNORECASE
 )
+_REASON = re.compile(
+    r"\b(?:because|since|as|without|weil|denn|da|damit|ohne|parce|car|puisque|afin|sans)\b", re.IGNORECASE
+)
 _ASKS_WHETHER = re.compile(
     r"^\W*(?:is|are|was|were|does|do|did|has|have|ist|sind|war|hat|benötigt|braucht|est-ce que)\b", re.IGNORECASE
 )
@@ -94,7 +97,7 @@ def _share(terms: frozenset[str], text: str) -> float:
 def lacks_denial(question: str, quoted: str, best: str) -> bool:
     """Return True if a question asks why something is not so, or no longer so, and the quotation does not say that.
 
-    Also if it asks why something is so, and the best sentence of the quotation denies something.
+    Also if it asks why something is so, and the best sentence of the quotation denies something before it gives a reason.
     """
     if not _ASKS_WHY.match(question):
         return False
@@ -102,7 +105,7 @@ def lacks_denial(question: str, quoted: str, best: str) -> bool:
     if ends and not ends & content_terms(quoted):
         return True
     denied = says_no(question) or denies(question, quoted)
-    return not (says_no(best) or denies(best, question)) if denied else says_no(best)
+    return not (says_no(best) or denies(best, question)) if denied else says_no(_REASON.split(best)[0])
 
 
 @cache
