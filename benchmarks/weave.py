@@ -99,7 +99,7 @@ def nothing() -> Iterator[None]:
 ABLATIONS: dict[str, tuple[str, float | None, Callable[[], object]]] = {
     "weave": ("weave", None, nothing),
     "no hops": ("weave(hops=0)", None, nothing),
-    "two hops": ("weave(hops=2)", None, nothing),
+    "one hop": ("weave(hops=1)", None, nothing),
     "three hops": ("weave(hops=3)", None, nothing),
     "no saturation of repetitions": ("weave(redundancy=no)", None, nothing),
     "no coverage": ("weave(coverage=0)", None, nothing),
