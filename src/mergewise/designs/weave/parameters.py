@@ -15,7 +15,7 @@ class Weave(CheckedFields):
     """Parameters of weave. `docs/reference/strategies.md` is generated from the help texts."""
 
     k: Annotated[int, ROWS, "leaves from the search"] = 60
-    hops: Annotated[int, Range(0, MOST_HOPS), "maximum hops from the evidence to further sections"] = 1
+    hops: Annotated[int, Range(0, MOST_HOPS), "maximum hops from the evidence to further sections"] = 2
     beam: Annotated[int, Range(0, 1000), "candidates per hop whose names are followed"] = 12
     onward: Annotated[int, ROWS, "leaves from a second search for missing facts; 0 disables it"] = 20
     coverage: Annotated[
