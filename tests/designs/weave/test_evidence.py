@@ -294,6 +294,15 @@ def test_an_announcement_comes_with_what_it_announces() -> None:
     assert pool.bundle(last + 1) == (last + 1,)
 
 
+def test_nothing_follows_the_last_leaf_of_a_document() -> None:
+    """Its sections have the next ids, so what is announced at its end cannot be read from another document."""
+    told = "The knurled rings of the shop fit these pumps:"
+    reader = reader_of(Document(id="a", title="A", text=told), Document(id="b", title="B", text="A ring of brass."))
+    pool = SentencePool(QuestionAspects.of(QUESTION, None), {})
+    pool.add(reader.sentences([0]).values())
+    assert pool.bundle(0) == (0,) and not reader.sentences(pool.missing([0]))
+
+
 def test_a_leaf_without_sentences_has_no_candidates() -> None:
     line = "The pressure relief valve of pump number {} is opened by the knurled ring. "
     reader = reader_of(Document(id="d", title="D", text="".join(line.format(i) for i in range(6))))

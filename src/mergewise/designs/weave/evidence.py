@@ -338,10 +338,10 @@ class SentencePool:
         if previous and len(chain) == 1 and self.needs_previous(candidate):
             before = self.beside(candidate, -1)
             chain += [before] if before is not None else []
-        announced = self._announced(candidate) if len(chain) == 1 else None
+        announced = self._after_announcement(candidate) if len(chain) == 1 else None
         return tuple(reversed(chain)) if announced is None else (candidate, announced)
 
-    def _announced(self, candidate: int) -> int | None:
+    def _after_announcement(self, candidate: int) -> int | None:
         """Return the candidate that this one announces: the next one, unless that needs another one."""
         sentence = self.sentences[candidate]
         following = self.beside(candidate, 1) if announces(sentence.text) else None
@@ -352,7 +352,7 @@ class SentencePool:
         return following if is_announced else None
 
     def missing(self, among: Iterable[int]) -> list[int]:
-        """Return the unknown leaves with the leads of these candidates, and those that go on after an announcement."""
+        """Return the unknown leaves with the leads of these candidates, and with what they announce."""
         leaves = []
         for i in among:
             leaf, number = self.sentences[i]
