@@ -187,3 +187,7 @@ def test_a_lone_tag_is_not_selected() -> None:
     (said,) = at(candidates, "The frobnicator")
     assert len(candidates.pool) == 3
     assert select(candidates, 100, Models(count_tokens), Weave(), [])[0] == [said]
+    # neither alone nor as what code needs, unless the code is selected
+    text = "<Note>\n\n```js\nfrobnicate(the, valve, of, the, pump, at, once);\n```\n"
+    candidates = candidates_of("frobnicator", Document(id="d", title="", text=text), relevance=0.5)
+    assert [select(candidates, budget, Models(count_tokens), Weave(), [])[0] for budget in (12, 100)] == [[], [0, 1]]

@@ -345,9 +345,9 @@ class SentencePool:
         """Return the candidate that this one announces: the next one, unless that needs another one."""
         sentence = self.sentences[candidate]
         following = self.beside(candidate, 1) if announces(sentence.text) else None
-        if following is not None and TAG.fullmatch(self.sentences[following].text):
+        if following is None or TAG.fullmatch(self.sentences[following].text):
             return None
-        lead = None if following is None else self.leads.get(following)
+        lead = self.leads.get(following)
         is_announced = sentence.sentence.kind == "prose" if lead is None else self.at(*lead) == candidate
         return following if is_announced else None
 

@@ -45,11 +45,12 @@ def select(
     """
     first = pointed if parameters.first else ()
     pool, relevance = candidates.pool, relevance_in_place(candidates)
-    best = [i for i in by_score(relevance)[:CONSIDERED] if not TAG.fullmatch(pool.sentences[i].text)]
+    best = by_score(relevance)[:CONSIDERED]
     relevance = relevance_given(candidates, relevance, best)
     best.sort(key=lambda i: -relevance[i])
     needed = needed_by(pool, list(dict.fromkeys([*best, *first])), parameters.previous)
     considered = list(needed)
+    relevance[[i for i in considered if TAG.fullmatch(pool.sentences[i].text)]] = 0  # it comes only with what needs it
     at = {i: position for position, i in enumerate(considered)}
     bundles = [tuple([at[i] for i in bundle]) for bundle in needed.values()]
     needing = frozenset(position for position, bundle in enumerate(bundles) if len(bundle) > 1)
