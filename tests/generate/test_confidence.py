@@ -59,6 +59,7 @@ def test_a_leading_sentence_covers_only_the_names() -> None:
             "It deletes it because it leaks.",
         ),
         ("Who wrote the module?", "The module has examples.", "The module was written by Ada Brix."),
+        ("What does the server read?", "The server reads these files:", "The server reads these files:\n\n- a.conf"),
         ("How many threads are started?", "Changed in version 3.10: threads are safe.", "It starts four threads."),
         ("What is the maximum depth?", "The maximum depth of recursion.", "The maximum depth is `deep`."),
         ("In welchem Jahr begann das Projekt?", "Das Projekt begann im Sommer.", "Das Projekt begann im Juni 2014."),

@@ -13,6 +13,7 @@ import mergewise
 from mergewise import Document
 from mergewise.engine import Index
 from mergewise.text.question import asked_names
+from mergewise.text.support.premises import contradicts
 
 MANUAL = """# Server
 
@@ -102,6 +103,13 @@ def test_a_contradicted_premise_is_reported_with_the_sentence(index: Index, ques
 )  # fmt: skip
 def test_true_premises_and_wishes_are_not_contradicted(index: Index, question: str) -> None:
     assert not index.ask(question, mode="extractive").text.startswith(OTHERWISE)
+
+
+def test_a_denial_within_the_reason_contradicts_nothing() -> None:
+    french, reason = "Pourquoi le cache est-il désactivé ?", "Le cache est désactivé parce que personne ne l'utilise."
+    assert not contradicts(reason, "", french, reason)
+    german, denial = "Warum ist der Cache abgeschaltet?", "Der Cache ist nicht abgeschaltet, weil ihn alle benutzen."
+    assert contradicts(denial, "", german, denial)
 
 
 @pytest.mark.parametrize("budget", [60, 640])

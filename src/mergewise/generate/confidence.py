@@ -95,7 +95,7 @@ class Signals(NamedTuple):
             then, nor if the question asks why something is so that the best sentence denies, or the other way round.
         identified: 1 if the question has identifiers or numbers, and none is missing.
         lacks_form: The question asks for a reason, a person, a quantity, a year or a value, and the quotation has no words of
-            that form. So does the header of a table without a row. The answer is not sure then.
+            that form. So does the header of a table without a row, and an announcement at the end. The answer is not sure then.
         exactly: The question has exact names (versions, clauses), and the quotation or its headings have all of them.
     """
 
@@ -161,8 +161,9 @@ class Signals(NamedTuple):
             lacks_name=lacks_name,
             identified=float(not lacks_name and any(name.kind not in PLAIN for name in named_ones)),
             exactly=not lacks_name and any(name.exact for name in named_ones),
-            # the header of a table without a row, too
+            # the header of a table without a row, too, and an announcement without what it announces
             lacks_form=(all(line.startswith("|") for line in lines) and len(worded) == 1)
+            or (best.text.endswith((":", "："), 0, len(best.text.rstrip(" \n*_"))) and quoted.endswith(best.text))
             or any(asks.search(question) and not holds.search(said) for asks, holds in _DEMANDS),
         )
 

@@ -139,7 +139,7 @@ class _TreeNode:
 
 
 def _clean_outline(document: Document) -> list[Heading]:
-    """Return the headings in order, without headings outside the text, in another heading or inside a given unit."""
+    """Return the headings in order, without headings outside the text, in another heading, inside a given unit or without text."""
     outline = outline_of(document)
     kept: list[Heading] = []
     for heading in sorted(outline, key=lambda h: (h.start, -h.end)):
@@ -148,7 +148,8 @@ def _clean_outline(document: Document) -> list[Heading]:
         fits = fits and (heading.start < heading.end or not heading.title)
         if fits and not _is_inside_unit(document.units, heading.start):
             kept.append(heading)
-    return kept
+    ends = [*(heading.start for heading in kept[1:]), len(document.text)]
+    return [heading for heading, end in zip(kept, ends, strict=False) if document.text[heading.start : end].strip()]
 
 
 def _is_inside_unit(units: Sequence[DocumentUnit], position: int) -> bool:
@@ -166,6 +167,8 @@ def _units(document: Document, outline: Sequence[Heading], plain: str) -> list[_
     language = ENGLISH if _is_english(document) else document_language(document)
     bounds = {0, len(text), *(bound for unit in document.units for bound in unit[:2])}
     heading_starts = {h.start for h in outline if h.start < h.end}
+    # a section without a heading's line begins with its first unit
+    bare = {h.start for h in outline} - heading_starts
     kinds = {unit[0]: unit[2] for unit in document.units if len(unit) > 2}
     # the start of each unit with that of its lead, and its kind
     starts: dict[int, tuple[int | None, Kind]] = {}
@@ -176,7 +179,8 @@ def _units(document: Document, outline: Sequence[Heading], plain: str) -> list[_
         for number, unit in enumerate(stretch):
             lead = unit.lead if kind == "prose" or not number else 0
             of = None if lead is None else start + stretch[lead].start
-            starts[start + unit.start] = of, unit.kind if kind == "prose" else kind
+            at = start if start in bare and not number else start + unit.start
+            starts[at] = of, unit.kind if kind == "prose" else kind
     if not starts:
         return [_SizedUnit(0, len(text))] if text else []
     begins = [0, *list(starts)[1:]]

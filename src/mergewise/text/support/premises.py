@@ -70,7 +70,10 @@ def contradicts(sentence: str, path: str, question: str, known: str) -> bool:
         return True
     if why is None or len(terms) <= 1 or covered < MOST_TERMS or _share(terms, sentence) < OWN_TERMS:
         return False
-    read = ReadSource.of([Extract(sentence, 0, len(sentence))], path)
+    # what the reason denies contradicts nothing
+    said = _REASON.split(sentence)[0]
+    said = said if _share(terms, said) >= OWN_TERMS else sentence
+    read = ReadSource.of([Extract(said, 0, len(said))], path)
     judge: Judge = Judge(lambda key: read)
     return any(flag.kind in ("negation", "opposite") for flag in judge.judge(stated, [path], ()).flagged)
 
