@@ -139,7 +139,7 @@ class _TreeNode:
 
 
 def _clean_outline(document: Document) -> list[Heading]:
-    """Return the headings in order, without headings outside the text, in another heading, inside a given unit or without text."""
+    """Return the headings in order, without headings outside the text, in another heading, inside a given unit or empty."""
     outline = outline_of(document)
     kept: list[Heading] = []
     for heading in sorted(outline, key=lambda h: (h.start, -h.end)):
