@@ -33,7 +33,8 @@ CAMPAIGNS = {"MERGEWISE_KILLS", "MERGEWISE_DAMAGES", "MERGEWISE_ATTACK", "MERGEW
 for name in [name for name in os.environ if name.startswith("MERGEWISE_") and name not in CAMPAIGNS]:
     del os.environ[name]
 # nor write into what that person's programs remember
-os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="mergewise-state-")
+STATE = tempfile.TemporaryDirectory(prefix="mergewise-state-", ignore_cleanup_errors=True)
+os.environ["XDG_STATE_HOME"] = STATE.name
 # who starts the tests in the background of a script hands down that Ctrl-C is ignored
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

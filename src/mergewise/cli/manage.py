@@ -313,7 +313,7 @@ def say_report(report: AddReport, total: int, place: object, as_json: bool = Fal
     _say_some(gone, "documents without files", hint=remedy)
     if report.left_out:
         suffixes = [f"{count} {suffix or 'without a suffix'}" for suffix, count in report.left_out]
-        say(f"left out: {', '.join(suffixes)} (add `--include '*.json'` to read the text files of a suffix)")
+        say(f"left out: {', '.join(suffixes)} (add `--include '*.SUFFIX'` to read the text files of a suffix)")
     if report.excluded:
         say(f"left out by patterns: {report.excluded} files and folders")
     counts = [f"{report.added} added", f"{report.replaced} replaced", f"{report.unchanged} unchanged"]
