@@ -53,6 +53,11 @@ class SentenceInLeaf(NamedTuple):
         return fragment_at(self.leaf, self.number)
 
     @property
+    def bare_fragment(self) -> Fragment:
+        """The sentence alone."""
+        return leaf_fragment(self.leaf).cut(self.sentence.start, self.sentence.end)
+
+    @property
     def headed_fragment(self) -> Fragment:
         """The `fragment`, extended to the leaf's start for its first sentence, so that it joins the leaf before."""
         start = self.leaf.start if self.number == 0 else self.sentence.start

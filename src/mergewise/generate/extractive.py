@@ -284,6 +284,9 @@ def _quotation_text(quotation: Quotation, question: str, texts: QuotableTexts) -
         # Words, and not only mark-up, may be left out between the two.
         between = texts.text(Span(span.doc_id, last.end, span.start))
         part, gap = texts.laid_out(span), " …" if says_something(readable(between)) else ""
+        if quoted.endswith("…"):
+            # code that was cut says that already
+            part, gap = part.removeprefix("…\n"), ""
         parts.append((gap + ("\n" if "\n" in quoted + part or part.startswith(("|", MARGIN)) else " "), part))
         quoted += "".join(parts[-1])
     for heading in quotation.citations[0].headings[-1:]:

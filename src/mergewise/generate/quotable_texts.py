@@ -65,7 +65,7 @@ class QuotableTexts:
         return None
 
     def without_headings(self, spans: Sequence[Span]) -> list[Span]:
-        """Trim headings and white space from the ends of the spans, and drop spans without other text."""
+        """Trim headings and white space from the ends of the spans, and drop spans that show no other text."""
         kept = []
         for span in spans:
             outline = self.locator.outline(span.doc_id)
@@ -75,7 +75,7 @@ class QuotableTexts:
                     span = replace(span, start=min(heading.end, span.end))
                 if heading.start < span.end <= heading.end:
                     span = replace(span, end=max(heading.start, span.start))
-            if says_something(self.text(span)):
+            if says_something(self.text(span)) and says_something(self.laid_out(span)):
                 kept.append(Span(span.doc_id, *strip_span(self._whole(span.doc_id), span.start, span.end)))
         return kept
 
@@ -110,6 +110,9 @@ class QuotableTexts:
         if not ending.endswith((":", "：")) and (items is None or ending.endswith(_STOPS) or ITEM.match(ending)):
             return list(spans)
         block = items or _PARAGRAPH.match(text, last.end, last.end + FAR)
+        # a directive or a tag announces what is below it
+        while block is not None and not says_something(self.laid_out(Span(last.doc_id, *block.span()))):
+            block = _PARAGRAPH.match(text, block.end(), last.end + FAR)
         room = LONGEST_CODE - sum(map(len, spans))
         if block is None or room <= 0:
             return list(spans)

@@ -70,8 +70,8 @@ TEXT_WEIGHTS = dict(zip(WEIGHTS, _BY_TEXT, strict=True))
 LEAF, SECTION, DOCUMENT, START, TOKENS = range(5)
 """Rows of `SentencePool.places`."""
 
-TAG = re.compile(r"</?[A-Z]\w*>")
-"""A tag of a component in MDX, such as `</Note>`, which says nothing."""
+TAG = re.compile(r"</?[A-Z]\w*(?:\s[^<>]*)?>|:::\s+\w+(?:\.\w+)+(?:\n[ \t]+.*)*")
+"""A tag of a component in MDX, such as `</Note>`, or a directive of mkdocstrings."""
 COMMON = 8  # a name with more definitions is too common to follow
 PREFIX = 5  # letters to compare, so that "directed" matches "director"
 MENTION = 0.7  # share of an exact name that neither a heading nor the start of a line has
@@ -320,8 +320,15 @@ class SentencePool:
         sentence = self.sentences[candidate]
         if 0 <= sentence.number + step < len(sentence.leaf.sentences):
             return candidate + step
-        found = self.at(sentence.leaf.id + step, min(step, 0))
+        found = self.at(self._leaf_beside(sentence.leaf.id, step), min(step, 0))
         return found if found is not None and self.sentences[found].section == sentence.section else None
+
+    def _leaf_beside(self, leaf: int, step: int) -> int:
+        """Return the leaf before or after this one that is unknown or has sentences, which a directive alone has not."""
+        leaf += step
+        while leaf in self.leaves and not self.leaves[leaf].sentences:
+            leaf += step
+        return leaf
 
     def bundle(self, candidate: int, *, previous: bool = True) -> tuple[int, ...] | None:
         """Return the candidates to show with this one, itself included, in the order of the text.
@@ -338,18 +345,33 @@ class SentencePool:
         if previous and len(chain) == 1 and self.needs_previous(candidate):
             before = self.beside(candidate, -1)
             chain += [before] if before is not None else []
-        announced = self._after_announcement(candidate) if len(chain) == 1 else None
-        return tuple(reversed(chain)) if announced is None else (candidate, announced)
+        announced = [candidate]
+        while (following := self._after_announcement(announced[-1])) is not None:
+            announced.append(following)
+        return (*reversed(chain), *announced[1:])
+
+    def says_nothing(self, candidate: int) -> bool:
+        """Return true for a tag or a directive alone, and for a line of front matter that repeats the title."""
+        sentence = self.sentences[candidate]
+        key, _, value = sentence.text.partition(":")
+        return TAG.fullmatch(sentence.text) is not None or (
+            key == "title" and value.strip(" \"'") == sentence.leaf.title
+        )
 
     def _after_announcement(self, candidate: int) -> int | None:
-        """Return the candidate that this one announces: the next one, unless that needs another one."""
-        sentence = self.sentences[candidate]
-        following = self.beside(candidate, 1) if announces(sentence.text) else None
-        if following is None or TAG.fullmatch(self.sentences[following].text):
+        """Return the candidate that this one announces: the next one behind tags, unless that needs another one."""
+        sentence, above = self.sentences[candidate], [candidate]
+        is_open = announces(sentence.text) or self.says_nothing(candidate)
+        following = self.beside(candidate, 1) if is_open else None
+        while following is not None and self.says_nothing(following):
+            above.append(following)
+            following = self.beside(following, 1)
+        if following is None:
             return None
-        lead = self.leads.get(following)
-        is_announced = sentence.sentence.kind == "prose" if lead is None else self.at(*lead) == candidate
-        return following if is_announced else None
+        lead, kind = self.leads.get(following), sentence.sentence.kind
+        is_announced = kind == "prose" if lead is None else self.at(*lead) in above
+        # code goes on
+        return following if is_announced or (kind == "code" and lead == self.leads.get(candidate)) else None
 
     def missing(self, among: Iterable[int]) -> list[int]:
         """Return the unknown leaves with the leads of these candidates, and with what they announce."""
@@ -358,8 +380,8 @@ class SentencePool:
             leaf, number = self.sentences[i]
             if i in self.leads:
                 leaves.append(self.leads[i][0])
-            elif number + 1 == len(leaf.sentences) and announces(self.sentences[i].text):
-                leaves.append(leaf.id + 1)
+            if number + 1 == len(leaf.sentences) and announces(self.sentences[i].text):
+                leaves.append(self._leaf_beside(leaf.id, 1))
         return [leaf for leaf in dict.fromkeys(leaves) if leaf not in self._first]
 
     def needs_previous(self, candidate: int) -> bool:

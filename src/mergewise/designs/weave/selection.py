@@ -10,7 +10,7 @@ import numpy as np
 from mergewise.assemble.fragments import SectionKey
 from mergewise.assemble.sentences import SentenceInLeaf, next_start, section_of
 from mergewise.designs.weave.completeness import worthwhile
-from mergewise.designs.weave.evidence import TAG, Candidates, SentencePool, by_score
+from mergewise.designs.weave.evidence import Candidates, SentencePool, by_score
 from mergewise.designs.weave.given import relevance_given
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.place import records_of, relevance_in_place
@@ -50,7 +50,7 @@ def select(
     best.sort(key=lambda i: -relevance[i])
     needed = needed_by(pool, list(dict.fromkeys([*best, *first])), parameters.previous)
     considered = list(needed)
-    relevance[[i for i in considered if TAG.fullmatch(pool.sentences[i].text)]] = 0  # it comes only with what needs it
+    relevance[[i for i in considered if pool.says_nothing(i)]] = 0  # it comes only with what needs it
     at = {i: position for position, i in enumerate(considered)}
     bundles = [tuple([at[i] for i in bundle]) for bundle in needed.values()]
     needing = frozenset(position for position, bundle in enumerate(bundles) if len(bundle) > 1)

@@ -8,7 +8,7 @@ With `select=point` a chat model first points at the needed sentences (`pointing
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -76,19 +76,46 @@ def assemble(
         candidates, pointed = point(candidates, search, models.chat, models, parameters, trace)
         raised = replace(candidates, relevance=pointed.raise_relevance(candidates.relevance, parameters.trust))
     chosen, counts = select(raised, budget, models, parameters, trace, pointed.needed)
-    # No sentence fits with its heading line. Sentences that need no others may fit without.
-    chosen = chosen or [i for i in raised.best(SMALLEST) if raised.pool.bundle(i) == (i,)]
-    ranked = [Candidate((sentences[i].fragment,), float(raised.relevance[i])) for i in chosen]
-    context = pack(question, ranked, budget, models, "document", trace, counts)
-    spans = [span for passage in context.passages for span in passage.spans]
-    shown = [i for i in chosen if any(map(sentences[i].span.overlaps, spans))]
+    context, shown = packed(question, raised, chosen, budget, models, parameters, trace, counts)
     complete = float(probabilities(raised, shown, [len(shown)])[0]) if shown else 0.0
-    passages = scored_passages(context.passages, raised, chosen)
+    passages = scored_passages(context.passages, raised, shown)
     # Confidence in answers was calibrated on weave's own scores.
-    evidence = candidates.evidence(chosen, previous=parameters.previous)
+    evidence = candidates.evidence(shown, previous=parameters.previous)
     context = replace(context, passages=passages, usage=pointed.usage, evidence=evidence, complete=complete)
     more = Step("more", f"there may be more: all evidence is held with a probability of {complete:.2f}")
     return replace(context, trace=(*trace, more, *context.trace[len(trace) :])) if context.may_lack else context
+
+
+def packed(
+    question: str,
+    candidates: Candidates,
+    chosen: Sequence[int],
+    budget: int,
+    models: Models,
+    parameters: Weave,
+    trace: Sequence[Step],
+    counts: Mapping[str, int],
+) -> tuple[Context, list[int]]:
+    """Pack the chosen candidates into a context. Return it with those that fit together with what they need."""
+    pool = candidates.pool
+    while True:
+        # No sentence fits with its heading line. Sentences that need no others may fit without.
+        small = (i for i in candidates.best(SMALLEST) if pool.bundle(i) == (i,) and not pool.says_nothing(i))
+        chosen = chosen or list(small)
+        taken, ranked = {*chosen}, []
+        for i in chosen:
+            sentence = pool.sentences[i]
+            # a directive or the like after a sentence is shown only before the next one
+            fragment = sentence.fragment if pool.beside(i, 1) in taken else sentence.bare_fragment
+            ranked.append(Candidate((fragment,), float(candidates.relevance[i])))
+        context = pack(question, ranked, budget, models, "document", trace, counts)
+        spans = [span for passage in context.passages for span in passage.spans]
+        shown = [i for i in chosen if any(map(pool.sentences[i].span.overlaps, spans))]
+        bundles = (pool.bundle(i, previous=parameters.previous) or () for i in shown)
+        whole = {i for bundle in bundles if {*bundle} <= {*shown} for i in bundle}
+        if len(whole) == len(shown):
+            return context, shown
+        chosen = [i for i in shown if i in whole]
 
 
 def gather(
@@ -167,7 +194,7 @@ def read_needed(candidates: Candidates, reader: IndexReader, count: int, *, prev
             break
         pool.add(further.values())
         candidates = judge(pool, candidates.signals)
-        among = list(range(known, len(pool)))
+        among += range(known, len(pool))
     return candidates
 
 
