@@ -43,6 +43,10 @@ ATTACK = bool(os.environ.get("MERGEWISE_ATTACK"))
 long_form = pytest.mark.skipif(not ATTACK, reason="long: MERGEWISE_ATTACK=1 runs it")
 
 
+class WideEmbedder(HashEmbedder):
+    dimension = 256
+
+
 def documents(first: int, end: int) -> list[Document]:
     text = "Cats number {0} eat fish.\n\nThey sleep {0} hours, as the {0} owls do."
     return [Document(id=f"d{at}", title=f"Title {at}", text=text.format(at)) for at in range(first, end)]
@@ -101,6 +105,30 @@ def test_an_index_on_a_bucket_equals_one_in_a_folder(url: str, proxy: Proxy, tmp
     assert LanceStore(back, VIEWS).check() == []
     with pytest.raises(UsageError, match="index already exists"):
         copy_index(copied, back, 1)
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_a_copy_has_the_vectors_of_its_index(url: str, proxy: Proxy, tmp_path: Path, shards: int) -> None:
+    # mapped files of a folder lack vectors of this size
+    embedder = WideEmbedder()
+    local = mergewise.open(tmp_path / "index", embedder=embedder, shards=shards)
+    local.add(documents(0, 20))
+    local.add(documents(18, 22))
+    embedded = list(embedder.asked)
+    copy_index(local.store.place, bucket(url, proxy, tmp_path), 1)
+    # the second cache has no room for copies of tables
+    for name, size in (("large", "1GB"), ("small", "1KB")):
+        copied = mergewise.open(
+            url, embedder=embedder, storage=proxy.storage, cache=tmp_path / name, cache_size=size, refresh="1h"
+        )
+        assert copied.check() == []
+        assert embedder.asked == embedded
+        for question, strategy in product(("how long do owls sleep", "number 7"), ("topk", "weave")):
+            own, others = (index.context(question, strategy=strategy) for index in (local, copied))
+            assert own.text and own == others
+            del embedder.asked[len(embedded) :]
+    copied.add(documents(21, 25))
+    assert copied.check() == [] and copied.vectors().waiting == 0
 
 
 def test_a_warm_query_sends_no_request_to_the_bucket(url: str, proxy: Proxy, tmp_path: Path) -> None:

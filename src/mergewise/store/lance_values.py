@@ -136,12 +136,11 @@ def _bounds(content: memoryview, column: int, checked: CheckedBlocks | None) -> 
 
 
 def stored_columns(place: Place, manifest: Manifest, table: Table) -> dict[str, StoredColumn]:
-    """Return the vectors of a table that are read from its own files: in a folder, not in a bucket."""
+    """Return the vectors of a table that can be read from its own files: in a folder, or in the local copies of a bucket."""
     version = manifest.tables.get(table.name)
-    if version is None or not manifest.dimension or place.refresh is not None:
+    if version is None or not manifest.dimension:
         return {}
-    folder = place.directory / f"{table.name}.lance"
+    folder = place.tables / f"{table.name}.lance"
     return {
-        column: StoredColumn(folder, version, column, manifest.digests, is_vector=column in table.vectors)
-        for column in table.computed
+        name: StoredColumn(folder, version, name, manifest.digests, name in table.vectors) for name in table.computed
     }

@@ -1,6 +1,7 @@
 """Rows by id without a query: copies of a table's rows in memory-mapped Arrow files, sorted by id.
 
-Vectors are not copied, unless the place is a bucket: they are read from the table's own files (`store.lance_values`).
+Vectors are read from the table's own files (`store.lance_values`). A writer to a bucket has no copies of these, so it copies the
+vectors; but an index that was copied to a bucket has files without vectors, too.
 
 A row never changes once it has an id, so a file of rows stays valid for ever. Rows of deleted documents are recognised by their
 document's number. The writer adds a file for new rows, and merges files of similar size. The files only save time: rows without

@@ -278,8 +278,7 @@ class Bucket:
     async def open_table(self, name: str, version: int) -> LanceTable:
         """Open a local copy if there is room for one, so that queries need no requests to the bucket."""
         if await asyncio.to_thread(self._copy, name, version):
-            copies = await connect_for_reading(self.directory / self._copies, self._sessions)
-            return await table_of(copies, name, version)
+            return await table_of(await connect_for_reading(self.tables, self._sessions), name, version)
         self._count_opening()
         if self._connection is None:
             self._connection = await connect_for_reading(self, self._sessions, self._objects.storage)
@@ -290,6 +289,11 @@ class Bucket:
         """The folder of copies, with index and `remade` in its name: a recreated table counts its versions from the beginning."""
         assert self._known is not None
         return f"copies/{self._known.tag.index}-{self._remade}"
+
+    @property
+    def tables(self) -> Path:
+        """The folder of copies, or one without any if tables are read from the bucket."""
+        return self.directory / ("" if self._direct else self._copies)
 
     def _copy(self, name: str, version: int) -> bool:
         """Copy the missing files of a version to this machine. Return whether all files are here now, judged by their sizes."""
@@ -316,8 +320,9 @@ class Bucket:
             self._warn_of_small_cache()
             return False
         with self._lock:
-            files = [version_name(version), *sizes]
-            self._copied[name, version] = frozenset(f"{self._copies}/{table}/{file}" for file in files)
+            self._copied[name, version] = frozenset(
+                f"{self._copies}/{table}/{file}" for file in (version_name(version), *sizes)
+            )
             if self._known is not None:
                 self._name_files(self._known.manifest)
         return True
@@ -410,8 +415,8 @@ class Bucket:
             return self.read(file)
 
     def local(self, file: str) -> Path | None:
-        copy = self.directory / f"{self._copies}/{file}"
-        return copy if copy.is_file() and not self._direct else None
+        copy = self.tables / file
+        return copy if copy.is_file() else None
 
     def digest(self, file: str) -> str:
         if not self._direct:

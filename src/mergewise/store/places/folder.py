@@ -54,7 +54,7 @@ class Folder:
     cache_bytes = 0
 
     def __init__(self, directory: Path) -> None:
-        self.directory = directory
+        self.directory = self.tables = directory
         self._held: PinnedDirectory | None = None
         self._sessions = Sessions()
         # files of tables with their digests, once this process has compared or written them
