@@ -370,8 +370,9 @@ class SentencePool:
             return None
         lead, kind = self.leads.get(following), sentence.sentence.kind
         is_announced = kind == "prose" if lead is None else self.at(*lead) in above
-        # code goes on
-        return following if is_announced or (kind == "code" and lead == self.leads.get(candidate)) else None
+        # a label in code, such as "Options:"
+        is_label = kind == "code" and "\n" not in sentence.text and lead == self.leads.get(candidate)
+        return following if is_announced or is_label else None
 
     def missing(self, among: Iterable[int]) -> list[int]:
         """Return the unknown leaves with the leads of these candidates, and with what they announce."""
