@@ -243,6 +243,7 @@ if TYPE_CHECKING:
     from mergewise.text.sentences import split_sentences as split_sentences
     from mergewise.text.spans import line_at as line_at
     from mergewise.text.spans import line_starts as line_starts
+    from mergewise.text.spans import margin_at as margin_at
     from mergewise.text.spans import number_ranges as number_ranges
     from mergewise.text.spans import union as union
     from mergewise.text.terms import DENSE as DENSE
@@ -341,7 +342,7 @@ _HOMES = names_by_module("""
     mergewise.text.printable: escaped_json on_one_line printable
     mergewise.text.sections: heading_path markdown_headings
     mergewise.text.sentences: split_sentences
-    mergewise.text.spans: line_at line_starts number_ranges union
+    mergewise.text.spans: line_at line_starts margin_at number_ranges union
     mergewise.text.terms: DENSE MARKS STOP_WORDS UNSPACED
     mergewise.tracing: carrier remote_parent send_spans span stages
 """)

@@ -19,7 +19,7 @@ from mergewise.page.detail import details
 from mergewise.page.markup import tag, text
 from mergewise.page.source_texts import Overlaps, Places, short_id, unwrapped_prose
 from mergewise.text.light import code_in
-from mergewise.types import Answer, Citation, Context, Document, Passage, Span, Step
+from mergewise.types import Answer, Citation, Context, Document, Heading, Passage, Span, Step
 from mergewise.types import Page as DocumentPage
 from tests.page.support import CATS, KIBBLE, Page, answered, at, context, hop, hopping, lookup, passage
 
@@ -148,6 +148,27 @@ def test_cut_surrounding_text_has_an_ellipsis() -> None:
     short = Document("d", "Before. Found. After.\n")
     page = Page(context_page(context([passage(short, "Found.")]), document=lambda doc_id: short))
     assert [element.text for element in page.all("span", "around")] == ["Before. ", " After."]
+
+
+def test_quoted_code_keeps_the_indentation_of_its_first_line() -> None:
+    code = "for cat in cats:\n        feed(cat)"
+    document = Document("d.rst", f"Feed them::\n\n    {code}\n\nThen rest.\n")
+    page = Page(context_page(context([passage(document, code)]), document=lambda doc_id: document))
+    assert page.one("div", "text").text == f"Feed them::\n\n    {code}\n\nThen rest."
+    below = replace(document, text=f"Cats\n----\n\n    {code}\n", outline=(Heading(1, "Cats", 0, 9),))
+    page = Page(context_page(context([passage(below, code)]), document=lambda doc_id: below))
+    assert page.one("div", "text").text == f"    {code}"
+
+
+def test_tags_of_components_are_hidden_except_in_code() -> None:
+    tagged = "<Sandpack>\n\nCats purr.\n\n```jsx\n<Cat>\n```\n\n</Sandpack>"
+    document = Document("d.md", tagged)
+    shown = context([passage(document, tagged)])
+    page = Page(context_page(shown, document=lambda doc_id: document))
+    assert page.one("div", "text").text.split() == ["Cats", "purr.", "<Cat>"]
+    cited = Citation(1, tagged, Span("d.md", 0, len(tagged)), "D")
+    page = Page(answer_page(Answer("How?", "“Cats purr.\n    <Cat>” [1]", (cited,), shown)))
+    assert "Sandpack" not in page.one("ol", "citations").text
 
 
 def test_a_gap_marks_hidden_text_between_parts_of_a_passage() -> None:

@@ -22,8 +22,11 @@ make_pdf = readers.make_pdf
 
 LINES = ["Terns fly far each year, to the south.", "Owls hunt at night, and hear a mouse under snow."]
 PDF, NOTES = "birds/guide.pdf", "notes.md"
-INDENTED_ID = "nests.txt"
-INDENTED = "Nests\n\nCount the nests with a script::\n\n    nests = count(birds)\n\nThen write their number down.\n"
+INDENTED_ID = "nests.rst"
+INDENTED = (
+    "Nests\n=====\n\nCount the nests with a script:\n\n.. code-block:: python\n\n    for nest in nests:\n        count(nest)\n\n"
+    "Then write their number down.\n"
+)
 CODED = "# Nests\n\nCount the nests with a script:\n\n```python\nnests = count(birds)\n```\n\nThen write their number down.\n"
 
 
@@ -134,6 +137,24 @@ def test_a_context_tells_the_kinds_of_its_parts(library: LiveServer) -> None:
     assert code in turn["context"]["kinds"]
 
 
+def test_spans_tell_their_margin_by_which_code_keeps_its_indentation(start_server: Callable[..., LiveServer]) -> None:
+    live = start_server(with_chat=False)
+    record = record_of(live.config, "library")
+    live.state.collections.add(record)
+    with mw.open(record.path) as index:
+        index.add(mw.Document(INDENTED_ID, INDENTED, "Nests"))
+    asked = {"question": "How are the nests counted?", "include": ["kinds"]}
+    answer = live.client().post("/api/v1/collections/library/ask", json=asked).json()
+    cited = [one["span"] for one in answer["citations"]]
+    spans = [*cited, *(span for passage in answer["context"]["passages"] for span in passage["spans"])]
+    code = INDENTED.index("for nest")
+    assert code in [span["start"] for span in cited]
+    assert all(span["margin"] == (4 * " " if span["start"] == code else "") for span in spans)
+    del asked["include"]
+    plain = live.client().post("/api/v1/collections/library/ask", json=asked).json()
+    assert "margin" not in plain["citations"][0]["span"]
+
+
 def test_collections_tell_their_default_budget(library: LiveServer) -> None:
     client = library.client("admin")
     defaults = client.get("/api/v1/collections/library").json()["defaults"]
@@ -149,16 +170,16 @@ def test_code_without_a_fence_is_code_after_a_reload(start_server: Callable[...,
     live.state.collections.add(record)
     with mw.open(record.path) as index:
         index.add(mw.Document(INDENTED_ID, INDENTED, "Nests"))
-    shown = "[...document.querySelectorAll('.sources pre')].map(one => one.textContent.trim()).join()"
+    shown = "[...document.querySelectorAll('.quotation pre, .sources pre')].map(one => one.textContent.trim())"
     with chromium.browser() as browser:
         visit_address(browser, live.base, live.tokens["read"])
         go(browser, "#/c/library/ask", "textarea")
         ask(browser, "How are the nests counted?")
         until(browser, "!!document.querySelector('.foot')")
-        assert browser.js(shown) == "nests = count(birds)"
+        assert browser.js(shown) == 2 * ["for nest in nests:\n    count(nest)"]
         browser.call("Page.reload")
         until(browser, "!!document.querySelector('.foot')")
-        assert browser.js(shown) == "nests = count(birds)"
+        assert browser.js(shown) == 2 * ["for nest in nests:\n    count(nest)"]
 
 
 @pytest.mark.skipif(chromium.PATH is None, reason=f"none of {', '.join(chromium.NAMES)} is installed")

@@ -93,6 +93,7 @@ test("documents in Markdown", () => {
   ]);
   assert.deepEqual(drawn("a | b\n--|--\n1 | 2\n\n| lone | row |", "markdown"), ["table+:a|b/1|2", "table:lone|row"]);
   assert.deepEqual(drawn("---\nnot front matter", "markdown"), ["p:not front matter"]);
+  assert.deepEqual(drawn("<Sandpack>\n\nText <b>x</b>\n<LearnMore path=\"/a\">\n```\n<App />\n```\n</Sandpack>", "markdown"), ["p:Text <b>x</b>", "pre:<App />"]);
 });
 
 test("documents in reST", () => {

@@ -39,6 +39,7 @@ def test_code_of_real_manuals_is_found_as_if_every_line_were_tried(manuals: Path
         ("[a `x`](u)", [("[", "mark"), ("`", "mark"), ("x", "code"), ("`", "mark"), ("](u)", "mark")]),
         ("a :class:`Client` here", [(":class:`", "mark"), ("Client", "code"), ("`", "mark")]),
         ("snake_case_name and __init__", []),
+        ("a\n<Note kind='*b*'>\n*c* <B>", [("<Note kind='*b*'>\n", "mark"), ("*", "mark"), ("c", "em"), ("*", "mark")]),
     ],
 )  # fmt: skip
 def test_styles(text: str, styled: list[tuple[str, str]]) -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mergewise.readers import SUFFIXES
-from mergewise.text.spans import CONVERTED, has_lines, line_at, line_starts, union
+from mergewise.text.spans import CONVERTED, has_lines, line_at, line_starts, margin_at, union
 
 parts = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 8)).map(lambda p: (p[0], p[0] + p[1])), max_size=8)
 
@@ -33,6 +33,12 @@ def test_lines_match_split(text: str) -> None:
     assert [text[a:].split("\n")[0] for a in starts] == text.split("\n")
     for offset in range(len(text)):
         assert line_at(text, offset) == max(n for n, start in enumerate(starts, 1) if start <= offset)
+
+
+def test_the_margin_of_an_offset_is_white_space_that_begins_its_line() -> None:
+    text = "if x:\n\n\trun()\n    a b\n"
+    assert [margin_at(text, text.index(word)) for word in ("if", "run", "a b", "b\n")] == ["", "\t", "    ", ""]
+    assert margin_at(text, len(text)) == ""
 
 
 @pytest.mark.parametrize("suffix", sorted(SUFFIXES))

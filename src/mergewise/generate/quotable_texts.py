@@ -16,7 +16,7 @@ from mergewise.text.markup import readable, says_something
 from mergewise.text.question import asked_names
 from mergewise.text.sections import path_at
 from mergewise.text.sentences import strip_span
-from mergewise.text.spans import spans_of, union
+from mergewise.text.spans import margin_at, spans_of, union
 from mergewise.types import Context, Span
 
 FAR = 2000
@@ -133,7 +133,7 @@ class QuotableTexts:
         """
         text = self._whole(span.doc_id)
         line = text.rfind("\n", 0, span.start) + 1
-        start = span.start if text[line : span.start].strip() else line
+        start = span.start - len(margin_at(text, span.start))
         code = code_in(text)
         inside = [(a - start, b - start) for a, b in code if a < span.end and b > start]
         shown = laid_out(text[start : span.end], inside, body_margin(text, line))

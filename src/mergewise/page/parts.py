@@ -11,7 +11,7 @@ from mergewise.page.markup import Markup, shorten, tag
 from mergewise.page.passages import Anchor, score, shown_path, with_styles
 from mergewise.page.reasons import LEFT_OUT, Marks
 from mergewise.page.source_texts import Places, styles_of
-from mergewise.text.markup import readable
+from mergewise.text.light import laid_out
 from mergewise.types import Answer, Citation, Span, Step
 
 LONGEST_QUESTION = 2_000
@@ -83,13 +83,12 @@ def _citations(
 ) -> Markup:
     """Draw the citations with one number and heading: their locations, and quotes that the answer does not repeat."""
     first = next((anchor for _, anchor in group if anchor.id in linked), None)
-    shown = str(number)
-    mark = tag("span", shown, class_="cite") if first is None else tag("a", shown, href=f"#{first.id}", class_="cite")
+    mark = tag("a" if first else "span", str(number), href=first and f"#{first.id}", class_="cite")
     above = _letters(text)
     quotes = [
-        tag("q", shorten(citation.text, LONGEST_QUOTE), dir="auto")
+        tag("q", shorten(quote, LONGEST_QUOTE), dir="auto")
         for citation, _ in group
-        if _letters(readable(citation.text)) not in above
+        if _letters(quote := laid_out(citation.text)) not in above
     ]
     where = []
     for citation, anchor in group:

@@ -11,7 +11,7 @@ from mergewise.page.markup import Markup, join, shorten, tag, text
 from mergewise.page.reasons import KINDS, Marks, Stretch, pieces_of
 from mergewise.page.source_texts import Places, Styled, bounds_around, styles_of
 from mergewise.text.sections import heading_path
-from mergewise.text.spans import indent_of
+from mergewise.text.spans import indent_of, margin_at
 from mergewise.types import GAP, Citation, Passage, Span, frozen
 
 GAP_SHOWN = tag("span", "\n…\n", class_="gap")
@@ -110,9 +110,9 @@ class PassageCards:
     def _verbatim(self, passage: Passage, stretches: Sequence[Stretch]) -> Markup:
         pieces: list[str] = []
         runs = list(self._runs(passage))
-        # without white space at the outer ends of the surrounding text
+        # without white space at the outer ends of the surrounding text, except the margin of the first line
         if runs and not (first := runs[0]).taken:
-            trimmed = first.text.lstrip()
+            trimmed = margin_at(first.text, indent_of(first.text)) + first.text.lstrip()
             runs[0] = first._replace(text=trimmed, span=replace(first.span, start=first.span.end - len(trimmed)))
         if runs and not (last := runs[-1]).taken:
             trimmed = last.text.rstrip()

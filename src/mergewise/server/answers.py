@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Collection as Names
 from dataclasses import replace
 
@@ -13,6 +13,7 @@ from mergewise.extend import (
     context_fragment,
     context_json,
     evidence_json,
+    margin_at,
     marked_texts,
     reply_json,
 )
@@ -49,16 +50,25 @@ class AnswerForms:
             form["html"] = self._html(context)
         if "kinds" in include:
             form["kinds"] = self._kinds(context)
+            self._add_margins(span for passage in form["passages"] for span in passage["spans"])
         return _without_parts(form, include)
+
+    def _text(self, doc_id: str) -> str:
+        assert self.collection is not None
+        document = self.collection.find_document(doc_id)
+        return document.text if document else ""
+
+    def _add_margins(self, spans: Iterable[JsonDict]) -> None:
+        """Add the white space before each span on its line, without which the first line of code loses its indentation."""
+        for span in spans:
+            span["margin"] = margin_at(self._text(span["doc"]), span["start"])
 
     def _kinds(self, context: Context) -> list[JsonDict]:
         """Return the parts of the passages that are code, by the mark-up of their documents, and other evidence by its kind."""
-        assert self.collection is not None
         spans = [span for passage in context.passages for span in passage.spans]
         known = [(one.span, one.kind) for one in context.evidence or () if one.kind not in (None, "prose", "code")]
         for doc_id in {span.doc_id for span in spans}:
-            document = self.collection.find_document(doc_id)
-            known += [(Span(doc_id, *part), "code") for part in code_in(document.text if document else "")]
+            known += [(Span(doc_id, *part), "code") for part in code_in(self._text(doc_id))]
         return [
             {"doc": span.doc_id, "start": max(one.start, span.start), "end": min(one.end, span.end), "kind": kind}
             for span in spans
@@ -68,8 +78,9 @@ class AnswerForms:
 
     def _html(self, context: Context, citations: Sequence[Citation] = ()) -> str:
         assert self.collection is not None
-        shown, find = self._shown(context), self.collection.find_document
-        return context_fragment(shown, citations, document=find, address=page_address(self.url))
+        return context_fragment(
+            self._shown(context), citations, document=self.collection.find_document, address=page_address(self.url)
+        )
 
     def _shown(self, traced: Traced, include: Names[str] = ("trace",)) -> Traced:
         """Return a context or an answer with the steps of its trace that the client asked for and may see."""
@@ -92,8 +103,10 @@ class AnswerForms:
         for one in answer.citations:
             known = (place.url for span, place in self.locations.items() if span.doc_id == one.span.doc_id)
             url = next(known, None) or self.url(one.span.doc_id, one.span.start, one.span.end)
-            citations.append({**citation_json(one), "answer_spans": [*places.get(one.number, ())], "url": url})
+            citations.append({**citation_json(one), "answer_spans": places.get(one.number, []), "url": url})
         form = {**reply_json(self._shown(answer, include)), "citations": citations}
+        if "kinds" in include:
+            self._add_margins(one["span"] for one in citations)
         form["unverified_spans"] = unverified_spans(answer.text, answer.unverified)
         if "html" in include:
             form["html"] = self._html(answer.context, answer.citations)

@@ -28,16 +28,18 @@ _CODE = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _CODE_HINT = re.compile("```|~~~|::")
+# A line that opens or closes a component of MDX.
+_TAG = r"[ ]{0,3}</?[A-Z][\w.]*(?:[ \t][^<>\n]*)?>[ \t]*(?:\n|\Z)"
 _INLINE = re.compile(
     r"""
       (?P<role>:(?:[\w.+-]{1,40}:){1,2}`[~!]?)(?P<of_role>[^`<\n]{1,200}?)(?P<role_end>(?:\s?<[^>`\n]{0,500}>)?`)
     | (?P<ticks>(?<!`)`{1,2}(?!`))(?P<code>[^`\n]{1,500}?)(?P<ticks_end>(?:\s?<[^>`\n]{1,500}>)?(?P=ticks)(?!`)_{0,2}(?!\w))
-    | (?P<escape>\\)(?=\[\d{1,3}\])
     | (?P<link>(?<![\\!])\[)(?P<of_link>[^\]\[\n]{1,300})(?P<link_end>\]\([^)\s]{0,500}(?:\ "[^"\n]{0,200}")?\))
     | (?P<bold>(?<![\w*\\])\*\*(?=[^\s*]))(?P<strong>[^*\n]{1,300}?)(?P<bold_end>(?<=\S)\*\*(?!\*))
     | (?P<star>(?<![\w*\\])\*(?=[^\s*]))(?P<em>[^*\n]{1,300}?)(?P<star_end>(?<=\S)\*(?![\w*]))
-    """,
-    re.VERBOSE,
+    | (?P<hidden>\\(?=\[\d{1,3}\])|^"""
+    rf"{_TAG})",
+    re.VERBOSE | re.MULTILINE,
 )
 # Names of the groups for the opening mark, the styled text and the closing mark, and the style.
 _PARTS: tuple[tuple[str, str, str, StyleName | None], ...] = (
@@ -55,10 +57,6 @@ _MAX_BODY = 20_000  # characters above a line in which its directive is searched
 _BY_MARGIN = re.compile(rf"^(?:{MARGIN}(?! *{ITEM_MARK})[^\n]*(?:\n|\Z))+", re.MULTILINE)
 _GAP_BEFORE_END = re.compile(r"[ ]{2,}(?=[.,;:!?)\]](?!\w))")
 _GAP = re.compile(r"(?<=\S)[ ]{2,}")
-
-
-# A line that opens or closes a component of MDX.
-_TAG_ALONE = re.compile(r"\s*</?[A-Z][\w.]*(?:\s[^<>]*)?>\s*")
 
 
 class InlineStyle(NamedTuple):
@@ -97,8 +95,8 @@ def styles_in(text: str, code: Sequence[Part]) -> list[InlineStyle]:
 def _inline(text: str, start: int, end: int) -> Iterator[InlineStyle]:
     """Yield the styles between two offsets."""
     for match in _INLINE.finditer(text, start, end):
-        if match["escape"]:
-            yield InlineStyle(*match.span("escape"), "mark")
+        if match["hidden"]:
+            yield InlineStyle(*match.span(), "mark")
             continue
         opens, inside, closes, name = next(part for part in _PARTS if match[part[0]] is not None)
         yield InlineStyle(*match.span(opens), "mark")
@@ -120,7 +118,7 @@ def cuts_code(text: str, code: Sequence[Part], at: int) -> bool:
 def body_margin(text: str, line: int) -> int:
     """Return the indentation of the line at an offset if it is in the body of a directive that shows no code, else 0."""
     above, below = text[max(0, line - _MAX_BODY) : line].split("\n"), text[line : line + _MAX_BODY]
-    margin = len(below) - len(below.lstrip(" \t"))
+    margin = indent_of(below)
     head = next((one.strip() for one in reversed(above) if one.strip() and indent_of(one) < margin), "")
     directive = DIRECTIVE.match(head)
     return margin if directive and directive["name"] not in CODE_DIRECTIVES else 0
@@ -162,7 +160,7 @@ def laid_out(text: str, code: Sequence[Part] = (), margin: int = 0) -> str:
         blank = False
         shown = _GAP.sub(" ", _GAP_BEFORE_END.sub("", plain.rstrip()))
         row = form not in ("prose", "item")
-        if not shown.strip() or _TAG_ALONE.fullmatch(shown):
+        if not shown.strip() or re.fullmatch(_TAG, shown.strip()):
             goes_on = False
         elif goes_on and not item and not row:
             lines[-1] += " " + shown.strip()

@@ -30,6 +30,12 @@ def indent_of(text: str) -> int:
     return len(text) - len(text.lstrip())
 
 
+def margin_at(text: str, offset: int) -> str:
+    """Return the white space before an offset on its line, or "" if other text stands before it."""
+    before = text[text.rfind("\n", 0, offset) + 1 : offset]
+    return before if before.isspace() else ""
+
+
 def spans_in(doc_id: str, parts: Iterable[Part]) -> tuple[Span, ...]:
     """Return the spans of parts of a document."""
     return tuple(Span(doc_id, start, end) for start, end in parts)

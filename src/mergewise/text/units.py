@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from mergewise.text.markup import CODE_DIRECTIVES, DIRECTIVE, readable, says_something
 from mergewise.text.sentences import Form, blocks, lines_of, segment, strip_span
+from mergewise.text.spans import margin_at
 from mergewise.types import Kind, Part
 
 # In characters: the maximum length of an announcement joined with its units, and of an item kept whole, and the length
@@ -124,8 +125,7 @@ class _Walk:
         return self.found
 
     def _block(self, start: int, end: int, kind: Form) -> _Block:
-        margin = self.text[self.text.rfind("\n", 0, start) + 1 : start]
-        return _Block(start, end, kind, len(margin.expandtabs(4)) if margin and not margin.strip() else 0)
+        return _Block(start, end, kind, len(margin_at(self.text, start).expandtabs(4)))
 
     def _add(self, parts: Iterable[Part], lead: int | None, rest: int | None, kind: Kind) -> None:
         """Add the parts of a block. The first one needs `lead`, the others need `rest`."""

@@ -47,7 +47,7 @@ class Offsets(TypedDict):
 
 HTML = str | None, None
 LARGE_LIST = list[JsonDict] | None, None
-SPAN = body_of(Span, ["doc_id"], doc=str)
+SPAN = body_of(Span, ["doc_id"], doc=str, margin=(str | None, None))
 KINDS = list_of(body("KindSpan", SPAN, kind=str)) | None, None
 USAGE = body_of(Usage, cost=(float | None, None))
 PASSAGE = body_of(Passage, mark=int, doc=str | None, spans=list_of(SPAN), **get_type_hints(Location))

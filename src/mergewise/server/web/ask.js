@@ -322,12 +322,17 @@ function partsOf(text, spans, kinds, cited) {
       if (last && (last.isCode === isCode || !text.slice(start, end).trim())) last.end = end;
       else bounds.push({ start, end, isCode });
     }
-    return bounds.map(({ start, end, isCode }) => ({
-      text: text.slice(start, end),
-      isCode,
-      isApart: start === unit(span.start),
-      ranges: marked.map((range) => ({ ...range, start: range.start - start, end: range.end - start })),
-    })).filter((part) => part.text.trim());
+    return bounds.map(({ start, end, isCode }) => {
+      const isApart = start === unit(span.start);
+      const margin = (isApart && isCode && span.margin) || "";
+      const from = start - margin.length;
+      return {
+        text: margin + text.slice(start, end),
+        isCode,
+        isApart,
+        ranges: marked.map((range) => ({ ...range, start: range.start - from, end: range.end - from })),
+      };
+    }).filter((part) => part.text.trim());
   });
 }
 

@@ -21,7 +21,7 @@ const HEADING = /^ {0,3}(#{1,6})[ \t]+/;
 const HEADING_END = /[ \t]+(?:#+|\{[#.:][^{}]*\})[ \t]*$/;
 const QUOTE = /^ {0,3}> ?/;
 const ITEM = /^([ \t]*)([-*+•]|(\d{1,4})[.)])[ \t]+/;
-const RULE = /^ {0,3}([-*_])(?:[ \t]*\1){2,}[ \t]*$/;
+const RULE = /^ {0,3}(?:([-*_])(?:[ \t]*\1){2,}|<\/?[A-Z][\w.]*(?:\s[^<>]*)?>)[ \t]*$/;
 const SETEXT = /^ {0,3}(?:=+|-{2,})[ \t]*$/;
 const ROW = /^ {0,3}\|.*\|[ \t]*$/;
 const SEPARATOR = /^ {0,3}(?=[^\n]*-)(?=[^\n]*\|)\|?(?:[ \t]*:?-+:?[ \t]*\|)*(?:[ \t]*:?-+:?[ \t]*)?$/;
@@ -266,7 +266,7 @@ function underlined(reader) {
   return reader.addHeading(reader.below.includes("=") ? 1 : 2, reader.at, reader.end, lineEnd(reader.text, reader.end + 1) + 1);
 }
 
-/** A line across the page, which is not shown. @type {Rule} */
+/** A line across the page, or with a tag of MDX, which is not shown. @type {Rule} */
 function rule(reader) {
   if (!RULE.test(reader.line)) return false;
   reader.close();

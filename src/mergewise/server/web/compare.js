@@ -14,7 +14,7 @@ const FIRST = ["weave", "topk", "auto-merge"]; // initial choice
 
 /** @typedef {{question: string, html: string, runs: any[], isBusy: boolean, error: any}} Comparison */
 
-/** The last comparison of each collection, browserSettings while other views are open. @type {Map<string, Comparison>} */
+/** The last comparison of each collection. @type {Map<string, Comparison>} */
 const made = new Map();
 
 /** @param {{collection: string, info: any}} props */
@@ -23,7 +23,7 @@ export function CompareView({ collection, info }) {
   const [comparison, setComparison] = useState(/** @type {Comparison | null} */ (made.get(collection) ?? null));
   const [question, setQuestion] = useState(comparison?.question ?? lastTurn(collection)?.question ?? "");
   const [chosen, setChosen] = useState(/** @type {string[] | null} */ (browserSettings.read("compared")));
-  const [ways, setWays] = useState({ ...DEFAULT_WAYS });
+  const [ways, setWays] = useState(DEFAULT_WAYS);
   const controller = useRef(/** @type {AbortController | null} */ (null));
   const known = (chosen ?? []).filter((name) => strategies.includes(name));
   const picked = chosen ? known : [...FIRST.filter((name) => strategies.includes(name)), ...strategies.filter((name) => !FIRST.includes(name))].slice(0, 3);
@@ -43,8 +43,7 @@ export function CompareView({ collection, info }) {
       setComparison(now);
     };
     put({});
-    const { strategy: _, ...fields } = /** @type {Record<string, unknown>} */ (wayFields(ways));
-    const { rounds, ...shared } = fields;
+    const { strategy: _, rounds, ...shared } = /** @type {Record<string, unknown>} */ (wayFields(ways));
     const runs = picked.map((strategy) => ({ strategy, ...(rounds ? { rounds } : {}) }));
     try {
       const body = { question: now.question, runs, ...shared, include: ["html"] };

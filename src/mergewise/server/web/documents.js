@@ -126,7 +126,7 @@ export function DocumentsView({ collection, info, changed }) {
     ${isFixed
       ? html`<p class="fixed">${isFirst ? "This collection is empty. " : ""}Read-only here: documents are added and removed where the index is written.</p>`
       : html`<${DropPlace} collection=${collection} isLarge=${Boolean(isFirst)} />`}
-    ${own.length ? html`<${SendingList} list=${own} />` : null}
+    ${own.length ? html`<section class="sendings" aria-label="Uploads"><ul class="rows">${own.map((one) => html`<${SendingRow} key=${one.id} one=${one} />`)}</ul></section>` : null}
     ${error ? html`<${ErrorNote} error=${error} retry=${look} />` : null}
     ${list && !isFirst ? html`
       <div class="filters-row" role="search">
@@ -135,7 +135,7 @@ export function DocumentsView({ collection, info, changed }) {
           <option value="">any status</option>${["indexed", "queued", "indexing", "failed"].map((one) => html`<option value=${one}>${one}</option>`)}
         </select></label>
       </div>
-      <${Summary} list=${list} jobs=${jobs} collection=${collection} look=${look} />
+      <${Summary} list=${list} jobs=${jobs} look=${look} />
       ${list.items.length
         ? html`<ul class="rows">${list.items.map((one) => html`<${Row} key=${one.key} collection=${collection} one=${one} job=${jobs[idOf(one.job)]} isFixed=${isFixed} look=${look} />`)}</ul>`
         : html`<p class="where none">${search || status ? "No matching documents." : "No documents yet."}</p>`}
@@ -188,17 +188,6 @@ function DropPlace({ collection, isLarge }) {
   `;
 }
 
-/** @param {{list: Sending[]}} props */
-function SendingList({ list }) {
-  return html`
-    <section class="sendings" aria-label="Uploads">
-      <ul class="rows">
-        ${list.map((one) => html`<${SendingRow} key=${one.id} one=${one} />`)}
-      </ul>
-    </section>
-  `;
-}
-
 /** @param {{one: Sending}} props */
 function SendingRow({ one }) {
   const name = shorten(one.name, 60);
@@ -221,7 +210,7 @@ function SendingRow({ one }) {
   `;
 }
 
-/** The counts of documents, and the running job. @param {{list: {items: any[], next: string | null}, jobs: Record<string, any>, collection: string, look: () => void}} props */
+/** The counts of documents, and the running job. @param {{list: {items: any[], next: string | null}, jobs: Record<string, any>, look: () => void}} props */
 function Summary({ list, jobs, look }) {
   const [error, setError] = useState(/** @type {any} */ (null));
   const running = Object.values(jobs).filter((job) => !ENDED.has(job.state));

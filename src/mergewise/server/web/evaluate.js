@@ -71,7 +71,7 @@ function Start({ collection, info, begun }) {
       <div class="line">
         <label for="set">Question set</label>
         <input id="set" type="file" accept=".csv,.tsv,.json,.jsonl" onChange=${read} />
-        ${questions ? html`<span class="where">${counted(questions.count, "question")}</span>` : html`<span class="where">CSV with the columns question and answer, or JSON</span>`}
+        <span class="where">${questions ? counted(questions.count, "question") : "CSV with the columns question and answer, or JSON"}</span>
       </div>
       <${StrategyPicker} info=${info} picked=${chosen} onChange=${setPicked} />
       <div class="line">

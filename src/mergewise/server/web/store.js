@@ -38,7 +38,7 @@ export function useStore(store) {
  * @template T
  * @param {(signal: AbortSignal) => Promise<T>} load
  * @param {unknown[]} inputs
- * @returns {{value: T | undefined, error: any, isLoading: boolean, reload: () => void}}
+ * @returns {{value?: T, error?: any, isLoading: boolean, reload: () => void}}
  */
 export function useLoaded(load, inputs) {
   const [turn, setTurn] = useState(0);
@@ -52,7 +52,7 @@ export function useLoaded(load, inputs) {
     );
     return () => controller.abort();
   }, [...inputs, turn]);
-  return { value: state.value, error: state.error, isLoading: state.isLoading, reload: () => setTurn((count) => count + 1) };
+  return { ...state, reload: () => setTurn((count) => count + 1) };
 }
 
 /** Return settings in one of the browser's storages. Frames without an origin have no storage, so settings are lost with the page. @param {() => Storage} storage */
