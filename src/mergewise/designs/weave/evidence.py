@@ -369,10 +369,11 @@ class SentencePool:
         if following is None:
             return None
         lead, kind = self.leads.get(following), sentence.sentence.kind
-        is_announced = kind == "prose" if lead is None else self.at(*lead) in above
-        # a label in code, such as "Options:"
+        if lead is None:
+            return following if kind == "prose" else None
+        # a label in code, such as "Options:", needs what the code below needs
         is_label = kind == "code" and "\n" not in sentence.text and lead == self.leads.get(candidate)
-        return following if is_announced or is_label else None
+        return following if is_label or self.at(*lead) in above else None
 
     def missing(self, among: Iterable[int]) -> list[int]:
         """Return the unknown leaves with the leads of these candidates, and with what they announce."""

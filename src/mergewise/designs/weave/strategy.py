@@ -76,7 +76,7 @@ def assemble(
         candidates, pointed = point(candidates, search, models.chat, models, parameters, trace)
         raised = replace(candidates, relevance=pointed.raise_relevance(candidates.relevance, parameters.trust))
     chosen, counts = select(raised, budget, models, parameters, trace, pointed.needed)
-    context, shown = packed(question, raised, chosen, budget, models, parameters, trace, counts)
+    context, shown = pack_whole(question, raised, chosen, budget, models, parameters, trace, counts)
     complete = float(probabilities(raised, shown, [len(shown)])[0]) if shown else 0.0
     passages = scored_passages(context.passages, raised, shown)
     # Confidence in answers was calibrated on weave's own scores.
@@ -86,7 +86,7 @@ def assemble(
     return replace(context, trace=(*trace, more, *context.trace[len(trace) :])) if context.may_lack else context
 
 
-def packed(
+def pack_whole(
     question: str,
     candidates: Candidates,
     chosen: Sequence[int],
