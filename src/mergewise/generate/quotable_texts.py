@@ -75,7 +75,8 @@ class QuotableTexts:
                     span = replace(span, start=min(heading.end, span.end))
                 if heading.start < span.end <= heading.end:
                     span = replace(span, end=max(heading.start, span.start))
-            if says_something(self.text(span)) and says_something(self.laid_out(span)):
+            # a tag is not shown
+            if says_something(text := self.text(span)) and ("<" not in text or says_something(self.laid_out(span))):
                 kept.append(Span(span.doc_id, *strip_span(self._whole(span.doc_id), span.start, span.end)))
         return kept
 

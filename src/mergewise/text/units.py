@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
@@ -68,6 +69,7 @@ def split_units(text: str, language: str = "en", plain: str = "") -> list[TextUn
     return _join_short(walk.units(), walk.open)
 
 
+@lru_cache(4096)
 def announces(unit: str) -> bool:
     """Return true if a unit says little without the next one: it ends with a colon, or is a header or a label."""
     shown = readable(unit).rstrip().rstrip("*_`")

@@ -353,10 +353,9 @@ class SentencePool:
     def says_nothing(self, candidate: int) -> bool:
         """Return true for a tag or a directive alone, and for a line of front matter that repeats the title."""
         sentence = self.sentences[candidate]
-        key, _, value = sentence.text.partition(":")
-        return TAG.fullmatch(sentence.text) is not None or (
-            key == "title" and value.strip(" \"'") == sentence.leaf.title
-        )
+        text = sentence.text
+        is_title = text.startswith("title:") and text[6:].strip(" \"'") == sentence.leaf.title
+        return is_title or TAG.fullmatch(text) is not None
 
     def _after_announcement(self, candidate: int) -> int | None:
         """Return the candidate that this one announces: the next one behind tags, unless that needs another one."""
