@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.command import run_in as run
 
+import mergewise as mw
 from mergewise.cli import main
 
 COMMAND = Path(sys.executable).parent / "mergewise"
@@ -78,6 +79,12 @@ def test_context_tells_that_there_may_be_more(home: Path) -> None:
     assert f"T{remark}" in run(home, "context", question, "--budget", "26").stderr
     traced = run(home, "context", question, "--budget", "26", "--trace")
     assert f"more: t{remark}" in traced.stdout and remark not in traced.stderr
+
+
+def test_an_empty_context_tells_whether_the_budget_is_too_small(home: Path, tmp_path: Path) -> None:
+    assert "nothing fits the budget" in run(home, "context", "Why do cats sleep?", "--budget", "1").stderr
+    mw.open(tmp_path / "empty", embedder="none").add(mw.Document("a", "# A"))
+    assert "nothing was found" in run(home, "context", "Why?", "-i", str(tmp_path / "empty")).stderr
 
 
 def test_info(home: Path) -> None:

@@ -137,12 +137,18 @@ def test_a_context_tells_the_kinds_of_its_parts(library: LiveServer) -> None:
     assert code in turn["context"]["kinds"]
 
 
-def test_spans_tell_their_margin_by_which_code_keeps_its_indentation(start_server: Callable[..., LiveServer]) -> None:
+def start_with_nests(start_server: Callable[..., LiveServer]) -> LiveServer:
+    """Start a server with a document whose code is indented."""
     live = start_server(with_chat=False)
     record = record_of(live.config, "library")
     live.state.collections.add(record)
     with mw.open(record.path) as index:
         index.add(mw.Document(INDENTED_ID, INDENTED, "Nests"))
+    return live
+
+
+def test_spans_tell_their_margin_by_which_code_keeps_its_indentation(start_server: Callable[..., LiveServer]) -> None:
+    live = start_with_nests(start_server)
     asked = {"question": "How are the nests counted?", "include": ["kinds"]}
     answer = live.client().post("/api/v1/collections/library/ask", json=asked).json()
     cited = [one["span"] for one in answer["citations"]]
@@ -165,11 +171,7 @@ def test_collections_tell_their_default_budget(library: LiveServer) -> None:
 
 @pytest.mark.skipif(chromium.PATH is None, reason=f"none of {', '.join(chromium.NAMES)} is installed")
 def test_code_without_a_fence_is_code_after_a_reload(start_server: Callable[..., LiveServer]) -> None:
-    live = start_server(with_chat=False)
-    record = record_of(live.config, "library")
-    live.state.collections.add(record)
-    with mw.open(record.path) as index:
-        index.add(mw.Document(INDENTED_ID, INDENTED, "Nests"))
+    live = start_with_nests(start_server)
     shown = "[...document.querySelectorAll('.quotation pre, .sources pre')].map(one => one.textContent.trim())"
     with chromium.browser() as browser:
         visit_address(browser, live.base, live.tokens["read"])

@@ -150,7 +150,7 @@ def say_context(context: Context, locations: Locations, trace: bool) -> None:
         say()
         say(_places(context, locations), style="dim")
     else:
-        say_aside("nothing was found")
+        say_aside("nothing fits the budget" if any(step.covers for step in context.trace) else "nothing was found")
     if trace:
         say_trace(context.trace, locations)
     elif context.may_lack:

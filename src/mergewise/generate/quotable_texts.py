@@ -20,7 +20,7 @@ from mergewise.text.spans import margin_at, spans_of, union
 from mergewise.types import Context, Span
 
 FAR = 2000
-"""Characters after a lead that are searched for what it announces."""
+"""Number of characters after an announcement to search for what it announces."""
 LONGEST_CODE = 800
 """Maximum characters of a quotation with complete code; in a longer one the code is cut."""
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from textwrap import dedent, indent
 from typing import Literal, NamedTuple, TypeAlias
 
-from mergewise.text.markup import CODE_DIRECTIVES, DIRECTIVE, readable
+from mergewise.text.markup import CODE_DIRECTIVES, DIRECTIVE, TAG, readable
 from mergewise.text.sentences import Form, blocks
 from mergewise.text.spans import indent_of
 from mergewise.types import Part
@@ -28,8 +28,7 @@ _CODE = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _CODE_HINT = re.compile("```|~~~|::")
-# A line that opens or closes a component of MDX.
-_TAG = r"[ ]{0,3}</?[A-Z][\w.]*(?:[ \t][^<>\n]*)?>[ \t]*(?:\n|\Z)"
+_LINE_OF_TAG = rf"[ ]{{0,3}}{TAG}[ \t]*(?:\n|\Z)"
 _INLINE = re.compile(
     r"""
       (?P<role>:(?:[\w.+-]{1,40}:){1,2}`[~!]?)(?P<of_role>[^`<\n]{1,200}?)(?P<role_end>(?:\s?<[^>`\n]{0,500}>)?`)
@@ -38,7 +37,7 @@ _INLINE = re.compile(
     | (?P<bold>(?<![\w*\\])\*\*(?=[^\s*]))(?P<strong>[^*\n]{1,300}?)(?P<bold_end>(?<=\S)\*\*(?!\*))
     | (?P<star>(?<![\w*\\])\*(?=[^\s*]))(?P<em>[^*\n]{1,300}?)(?P<star_end>(?<=\S)\*(?![\w*]))
     | (?P<hidden>\\(?=\[\d{1,3}\])|^"""
-    rf"{_TAG})",
+    rf"{_LINE_OF_TAG})",
     re.VERBOSE | re.MULTILINE,
 )
 # Names of the groups for the opening mark, the styled text and the closing mark, and the style.
@@ -160,7 +159,7 @@ def laid_out(text: str, code: Sequence[Part] = (), margin: int = 0) -> str:
         blank = False
         shown = _GAP.sub(" ", _GAP_BEFORE_END.sub("", plain.rstrip()))
         row = form not in ("prose", "item")
-        if not shown.strip() or re.fullmatch(_TAG, shown.strip()):
+        if not shown.strip() or re.fullmatch(TAG, shown.strip()):
             goes_on = False
         elif goes_on and not item and not row:
             lines[-1] += " " + shown.strip()

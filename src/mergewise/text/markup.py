@@ -22,6 +22,8 @@ _IMAGE = r"[^)\n!]*+(?:!(?!\[)[^)\n!]*+)*+"
 _TARGET = r"[^)\s\]]*+(?:\](?!\()[^)\s\]]*+)*+"
 # An address or a path: the line of a link target has no other words.
 _PLACE = r"(?:\w+:/*(?=[\w.])|[./#]|[\w-]+[./]\w)[^\s<>]*"
+TAG = r"</?[A-Z][\w.]*(?:[ \t][^<>\n]*)?>"
+"""The pattern of a tag that opens or closes a component of MDX."""
 # docutils' names of directives and roles: letters and digits, with single marks in between.
 _NAME = r"[^\W_]++(?:[-._+:][^\W_]++)*+"
 DIRECTIVE = re.compile(rf"\.\.[ \t]+(?P<name>{_NAME})[ ]?::(?:[ \t]+(?P<argument>[^\n]*)|(?=\n|\Z))")

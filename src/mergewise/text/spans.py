@@ -31,7 +31,7 @@ def indent_of(text: str) -> int:
 
 
 def margin_at(text: str, offset: int) -> str:
-    """Return the white space before an offset on its line, or "" if other text stands before it."""
+    """Return the white space between the beginning of the line and an offset, or "" if there is other text."""
     before = text[text.rfind("\n", 0, offset) + 1 : offset]
     return before if before.isspace() else ""
 

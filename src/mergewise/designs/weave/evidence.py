@@ -28,7 +28,7 @@ from mergewise.models.calibration import Calibration, evidence
 from mergewise.protocols import FloatArray, IndexReader, IntArray
 from mergewise.text.exact import asked_exactly, exact_keys
 from mergewise.text.languages import Terms
-from mergewise.text.markup import readable
+from mergewise.text.markup import TAG, readable
 from mergewise.text.names import Mention, Words, words_of
 from mergewise.text.question import (
     AnswerType,
@@ -70,8 +70,7 @@ TEXT_WEIGHTS = dict(zip(WEIGHTS, _BY_TEXT, strict=True))
 LEAF, SECTION, DOCUMENT, START, TOKENS = range(5)
 """Rows of `SentencePool.places`."""
 
-TAG = re.compile(r"</?[A-Z]\w*(?:\s[^<>]*)?>|:::\s+\w+(?:\.\w+)+(?:\n[ \t]+.*)*")
-"""A tag of a component in MDX, such as `</Note>`, or a directive of mkdocstrings."""
+_NOTHING = re.compile(rf"{TAG}|:::\s+\w+(?:\.\w+)+(?:\n[ \t]+.*)*")  # a tag, or a directive of mkdocstrings
 COMMON = 8  # a name with more definitions is too common to follow
 PREFIX = 5  # letters to compare, so that "directed" matches "director"
 MENTION = 0.7  # share of an exact name that neither a heading nor the start of a line has
@@ -324,7 +323,7 @@ class SentencePool:
         return found if found is not None and self.sentences[found].section == sentence.section else None
 
     def _leaf_beside(self, leaf: int, step: int) -> int:
-        """Return the leaf before or after this one that is unknown or has sentences, which a directive alone has not."""
+        """Return the next leaf before or after this one, without known leaves that have no sentences."""
         leaf += step
         while leaf in self.leaves and not self.leaves[leaf].sentences:
             leaf += step
@@ -355,7 +354,7 @@ class SentencePool:
         sentence = self.sentences[candidate]
         text = sentence.text
         is_title = text.startswith("title:") and text[6:].strip(" \"'") == sentence.leaf.title
-        return is_title or TAG.fullmatch(text) is not None
+        return is_title or _NOTHING.fullmatch(text) is not None
 
     def _after_announcement(self, candidate: int) -> int | None:
         """Return the candidate that this one announces: the next one behind tags, unless that needs another one."""
@@ -375,7 +374,7 @@ class SentencePool:
         return following if is_label or self.at(*lead) in above else None
 
     def missing(self, among: Iterable[int]) -> list[int]:
-        """Return the unknown leaves with the leads of these candidates, and with what they announce."""
+        """Return the unknown leaves that hold the leads of these candidates, or what these candidates announce."""
         leaves = []
         for i in among:
             leaf, number = self.sentences[i]

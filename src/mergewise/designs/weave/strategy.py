@@ -46,6 +46,7 @@ from mergewise.models.calibration import calibration_of
 from mergewise.models.record import Models
 from mergewise.models.scores import logits_of
 from mergewise.protocols import IndexReader
+from mergewise.text.spans import spans_of
 from mergewise.types import Cause, Context, HopNote, Step
 
 SMALLEST = 8  # sentences tried without their heading lines if none fits with them
@@ -96,7 +97,7 @@ def pack_whole(
     trace: Sequence[Step],
     counts: Mapping[str, int],
 ) -> tuple[Context, list[int]]:
-    """Pack the chosen candidates into a context. Return it with those that fit together with what they need."""
+    """Pack candidates into a context. Leave out those that do not fit with what they need. Return the context and the others."""
     pool = candidates.pool
     while True:
         # No sentence fits with its heading line. Sentences that need no others may fit without.
@@ -109,7 +110,7 @@ def pack_whole(
             fragment = sentence.fragment if pool.beside(i, 1) in taken else sentence.bare_fragment
             ranked.append(Candidate((fragment,), float(candidates.relevance[i])))
         context = pack(question, ranked, budget, models, "document", trace, counts)
-        spans = [span for passage in context.passages for span in passage.spans]
+        spans = spans_of(context)
         shown = [i for i in chosen if any(map(pool.sentences[i].span.overlaps, spans))]
         bundles = (pool.bundle(i, previous=parameters.previous) or () for i in shown)
         whole = {i for bundle in bundles if {*bundle} <= {*shown} for i in bundle}
